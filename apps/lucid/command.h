@@ -1,0 +1,64 @@
+// What every subcommand shares: the common options, how errors become exit codes, how results and
+// progress are shown. One file per subcommand; each has one Add...Command function.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lucid/base/progress.h"
+#include "lucid/base/result.h"
+
+namespace lucid::app {
+
+enum ExitCode : int {
+  kDone = 0,
+  kAnswerIsNo = 1,    // a check failed, a bound was not met
+  kBadInput = 2,      // bad usage, bad input, or the system refused
+  kStoppedEarly = 3,  // stopped with a valid partial result
+  kInternalError = 4,
+};
+
+// The common options and the state of one invocation.
+struct Session {
+  int threads = 0;  // 0: all cores
+  std::uint64_t seed = 0;
+  bool quiet = false;
+  bool json = false;
+  std::string log_level = "info";
+  std::vector<std::string> arguments;  // the command line, for manifests
+  std::stop_token stop;                // Ctrl-C and SIGTERM ask for it
+
+  // Renders progress on stderr: a bar on a terminal, otherwise a line every few seconds. Silent
+  // when
+  // --quiet or for work that ends within two seconds.
+  ProgressCallback Progress() const;
+  // One line on stderr unless --quiet.
+  void Say(const std::string& line) const;
+  bool LogsAtLeast(std::string_view level) const;
+};
+
+// A subcommand's work: writes its result to stdout and returns an exit code.
+using Run = std::function<Result<ExitCode>()>;
+
+// Adds `lucid NAME` (or a nested one) with the common options; `example` is shown by --help and
+// must run as it stands. The body runs after parsing.
+CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
+                     const std::string& description, const std::string& example, Run run);
+
+// One line on stderr and the exit code that belongs to the kind of error.
+ExitCode ReportError(const Error& error);
+
+// stdout, checked: a full disk behind a redirection is an error, not silence.
+Status PrintJson(const nlohmann::ordered_json& document);
+Status Print(const std::string& text);
+
+void AddDataCommand(CLI::App& root, Session& session);
+void AddTrainCommand(CLI::App& root, Session& session);
+void AddDemoCommand(CLI::App& root, Session& session);
+
+}  // namespace lucid::app

@@ -1,0 +1,92 @@
+#include <csignal>
+#include <exception>
+#include <new>
+#include <thread>
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include "command.h"
+#include "lucid/base/version.h"
+
+namespace {
+
+using namespace lucid::app;
+
+// Ctrl-C and SIGTERM ask for a stop; a thread waits for them, so no work happens in a handler. A
+// second one ends the process at once (what is on disk is resumable at any moment).
+class SignalWatcher {
+ public:
+  SignalWatcher() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // inherited by every later thread
+    thread_ = std::jthread([this](const std::stop_token& done) { Watch(done); });
+  }
+  ~SignalWatcher() {
+    thread_.request_stop();
+    pthread_kill(thread_.native_handle(), SIGTERM);  // wakes it: it sees that the work is done
+  }
+  SignalWatcher(const SignalWatcher&) = delete;
+  SignalWatcher& operator=(const SignalWatcher&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  void Watch(const std::stop_token& done) {
+    int signal = 0;
+    while (sigwait(&signals_, &signal) == 0 && !done.stop_requested()) {
+      if (stop_.stop_requested()) std::_Exit(128 + signal);
+      fmt::print(stderr, "\nstopping (once more to stop at once)\n");
+      stop_.request_stop();
+    }
+  }
+
+  sigset_t signals_{};
+  std::stop_source stop_;
+  std::jthread thread_;
+};
+
+int Main(int argc, char** argv) {
+  const SignalWatcher watcher;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error with a message
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file size limit
+
+  Session session;
+  session.stop = watcher.token();
+  session.arguments.assign(argv, argv + argc);
+
+  CLI::App root("LUCID: individually differentially private label-only access to neural networks",
+                "lucid");
+  root.set_version_flag("--version", lucid::Version());
+  root.require_subcommand(1);
+  root.footer("Start with:  lucid demo --out demo");
+  AddDataCommand(root, session);
+  AddTrainCommand(root, session);
+  AddDemoCommand(root, session);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::RuntimeError& e) {
+    return e.get_exit_code();
+  } catch (const CLI::Success& e) {
+    return root.exit(e);  // --help, --version
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr, "lucid: {} (see 'lucid --help')\n", e.what());
+    return kBadInput;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "lucid: out of memory\n");
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "lucid: internal error: {}\n", e.what());
+  }
+  return kInternalError;
+}

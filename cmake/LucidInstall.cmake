@@ -1,0 +1,42 @@
+# `cmake --install` gives headers, static libraries, programs and a CMake package: lucid::lucid for
+# everything, lucid::<module> for one.
+include(CMakePackageConfigHelpers)
+set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lucid)
+
+install(DIRECTORY include/lucid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS lucid EXPORT lucid-targets)
+install(EXPORT lucid-targets NAMESPACE lucid:: DESTINATION ${_package_dir})
+
+# Static libraries hand the libraries they use on to whoever links them. Every such target is called
+# Package::name, so the packages a consumer has to find follow from what the modules link.
+set(LUCID_PACKAGES)
+foreach(_layer IN LISTS LUCID_LAYERS)
+  get_target_property(_libraries lucid_${_layer} LINK_LIBRARIES)
+  foreach(_library IN LISTS _libraries)
+    if(_library MATCHES "^([A-Za-z0-9_]+)::")
+      list(APPEND LUCID_PACKAGES ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES LUCID_PACKAGES)
+
+configure_package_config_file(cmake/lucidConfig.cmake.in ${PROJECT_BINARY_DIR}/lucidConfig.cmake
+  INSTALL_DESTINATION ${_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/lucidConfig.cmake ${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
+  DESTINATION ${_package_dir})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# One name for all that a folder builds, whoever adds to it: what `./dev build` and `bench` ask for.
+function(lucid_group NAME DIRECTORY)
+  get_property(_targets DIRECTORY ${DIRECTORY} PROPERTY BUILDSYSTEM_TARGETS)
+  add_custom_target(${NAME})
+  if(_targets)
+    add_dependencies(${NAME} ${_targets})
+  endif()
+endfunction()
+lucid_group(programs apps)
+if(LUCID_BUILD_BENCHMARKS)
+  lucid_group(benchmarks bench)
+endif()

@@ -1,0 +1,55 @@
+# lucid_module(NAME SOURCES ... [USES module...] [LIBS target...] [TESTS file_test.cc...])
+#
+# One static library per line of src/LAYERS. USES names other modules and must point upward in that
+# file; LIBS are third-party targets, private to the module (public headers mention none of them).
+
+file(STRINGS ${PROJECT_SOURCE_DIR}/src/LAYERS _layer_lines REGEX "^[a-z]+:")
+set(LUCID_LAYERS)
+foreach(_line IN LISTS _layer_lines)
+  string(REGEX MATCH "^[a-z]+" _layer "${_line}")
+  list(APPEND LUCID_LAYERS ${_layer})
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/LAYERS)
+
+function(lucid_module NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS;TESTS" ${ARGN})
+  list(FIND LUCID_LAYERS ${NAME} _own)
+  if(_own EQUAL -1)
+    message(FATAL_ERROR "module '${NAME}' is not a line of src/LAYERS")
+  endif()
+  set(_uses)
+  foreach(_use IN LISTS ARG_USES)
+    list(FIND LUCID_LAYERS ${_use} _other)
+    if(_other EQUAL -1 OR NOT _other LESS _own)
+      message(FATAL_ERROR "upward edge: module '${NAME}' may not use '${_use}' (src/LAYERS)")
+    endif()
+    list(APPEND _uses lucid_${_use})
+  endforeach()
+
+  add_library(lucid_${NAME} STATIC ${ARG_SOURCES})
+  add_library(lucid::${NAME} ALIAS lucid_${NAME})
+  set_target_properties(lucid_${NAME} PROPERTIES EXPORT_NAME ${NAME} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(lucid_${NAME}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_compile_features(lucid_${NAME} PUBLIC cxx_std_20)
+  target_link_libraries(lucid_${NAME} PUBLIC ${_uses} PRIVATE ${ARG_LIBS} lucid_build_flags)
+  install(TARGETS lucid_${NAME} EXPORT lucid-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+  if(LUCID_BUILD_TESTS AND ARG_TESTS)
+    lucid_test(${NAME}_test SOURCES ${ARG_TESTS} USES ${NAME} LIBS ${ARG_LIBS})
+  endif()
+endfunction()
+
+# lucid_test(NAME SOURCES ... USES module... [LIBS ...]): one GoogleTest program, every case a ctest.
+function(lucid_test NAME)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  list(TRANSFORM ARG_USES PREPEND lucid_)
+  target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${NAME} PRIVATE
+    LUCID_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data")
+  target_link_libraries(${NAME} PRIVATE ${ARG_USES} ${ARG_LIBS} GTest::gtest_main GTest::gmock
+    lucid_build_flags)
+  gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+endfunction()

@@ -1,0 +1,65 @@
+// A data set ready for a network: features in [0,1]^d as float32, class labels, and the digests of
+// what it came from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lucid/base/digest.h"
+#include "lucid/base/result.h"
+#include "lucid/data/schema.h"
+
+namespace lucid {
+
+// Rows of encoded features (row-major) with a label each. Invariant: x.size() == rows * features,
+// every label in [0, classes), every value finite and in [0,1] up to kEncodingSlack.
+struct Table {
+  std::int64_t features = 0;
+  std::vector<float> x;
+  std::vector<std::int32_t> y;
+  std::int64_t clipped = 0;  // values that LoadOptions::clip moved to 0 or 1
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(y.size()); }
+  std::span<const float> row(std::int64_t i) const {
+    return std::span(x).subspan(static_cast<std::size_t>(i * features),
+                                static_cast<std::size_t>(features));
+  }
+};
+
+// Cosines of a quarter circle come out as far as -1.6e-16 instead of 0; that and no more is let
+// through below 0 and above 1 (the double, before it is rounded to float32).
+inline constexpr double kEncodingSlack = 1e-15;
+
+struct Dataset {
+  std::string directory;  // as the user named it, for messages and the manifest
+  Schema schema;
+  Table train;
+  Table test;            // empty if the folder has no test file
+  Digest schema_digest;  // of Schema::Canonical()
+  Digest train_digest;   // of the encoded training table: shape, values, labels (TableDigest)
+  Digest test_digest;
+
+  std::int64_t features() const { return train.features; }
+  std::int64_t classes() const { return schema.classes(); }
+};
+
+struct LoadOptions {
+  bool clip = false;          // clip values outside [0,1] instead of refusing them
+  std::int64_t max_rows = 0;  // keep only the first rows of the training file (0: all)
+};
+
+// Reads DIR/schema.csv, DIR/train.csv[.gz] and, if there, DIR/test.csv[.gz]. A file that is there
+// both plain and gzip'ed is an error. Errors name file, line, column, value and rule; the line is
+// the first one of the record. Memory: the encoded tables and one block of text.
+Result<Dataset> LoadDataset(const std::string& directory, const LoadOptions& options = {});
+
+// Reads and encodes one CSV file by a schema. `label_required`: a file without the label column is
+// an error; otherwise labels are -1 where the column is absent.
+Result<Table> LoadTable(const std::string& path, const Schema& schema,
+                        const LoadOptions& options = {}, bool label_required = true);
+
+Digest TableDigest(const Table& table);
+
+}  // namespace lucid

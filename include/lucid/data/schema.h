@@ -1,0 +1,64 @@
+// How raw columns become numbers in [0,1] (schema.csv of a data directory).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lucid/base/result.h"
+
+namespace lucid {
+
+enum class ColumnKind {
+  kNumeric,        // (raw + offset) / divisor                       1 value
+  kBinary,         // index of the category, 0 or 1                  1 value
+  kQuarterCircle,  // cos a, sin a with a = (pi/2) i / (n-1)         2 values; '?' gives (0, 0)
+  kCategorical,    // one-hot in the order of the categories         n values
+  kLabel,          // class index; categories name the classes
+};
+
+std::string_view KindName(ColumnKind kind);  // as schema.csv spells it: "quarter-circle", ...
+
+// The cell of a quarter-circle column whose value is not known.
+inline constexpr std::string_view kMissing = "?";
+
+struct Column {
+  std::string name;
+  ColumnKind kind = ColumnKind::kNumeric;
+  double offset = 0;
+  double divisor = 1;
+  std::vector<std::string> categories;
+
+  std::int64_t width() const;  // encoded values (0 for the label)
+  bool operator==(const Column&) const = default;
+};
+
+class Schema {
+ public:
+  // Parses the text of a schema.csv. `source` names it in messages. Accepts only what can be
+  // encoded: exactly one label with at least two classes, at least one feature, no name twice.
+  static Result<Schema> Parse(std::string_view text, const std::string& source);
+  static Result<Schema> Load(const std::string& path);
+
+  std::span<const Column> columns() const { return columns_; }  // the label is one of them
+  std::int64_t features() const { return features_; }           // encoded values per row
+  std::int64_t classes() const;
+  const Column& label() const { return columns_[label_]; }
+  std::size_t label_index() const { return label_; }
+  std::vector<std::string> feature_names() const;  // "age", "workclass_cos", "workclass_sin", ...
+
+  // The schema as schema.csv text in one fixed spelling: what its digest is of, and what a manifest
+  // stores. Parse(Canonical()) gives an equal schema.
+  std::string Canonical() const;
+
+  bool operator==(const Schema&) const = default;
+
+ private:
+  std::vector<Column> columns_;
+  std::int64_t features_ = 0;
+  std::size_t label_ = 0;
+};
+
+}  // namespace lucid

@@ -1,0 +1,273 @@
+#include "lucid/data/dataset.h"
+
+#include <rapidcheck.h>
+
+#include <chrono>
+
+#include "data/csv.h"
+#include "data/test_support.h"
+
+namespace lucid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kSchemaText[] =
+    "column,kind,offset,divisor,categories\n"
+    "age,numeric,0,100,\n"
+    "job,quarter-circle,,,a|b\n"
+    "label,label,,,p|q|r\n";
+constexpr char kHeader[] = "age,job,label\n";
+
+Schema TestSchema() { return Schema::Parse(kSchemaText, "schema.csv").value(); }
+
+// The error of loading `text` as DIR/t.csv, without the folder.
+std::string ErrorOf(std::string_view text, const std::string& name = "t.csv") {
+  const std::string folder = Scratch(), path = WriteTo(folder + "/" + name, text);
+  const std::string message = Message(LoadTable(path, TestSchema()));
+  EXPECT_THAT(message, IsOneLine());
+  return message.starts_with(folder) ? message.substr(folder.size() + 1) : message;
+}
+
+std::string MakeDirectory(std::string_view train, std::string_view test = {}) {
+  const std::string folder = Scratch();
+  WriteTo(folder + "/schema.csv", kSchemaText);
+  WriteTo(folder + "/train.csv", train);
+  if (!test.empty()) WriteTo(folder + "/test.csv", test);
+  return folder;
+}
+
+TEST(LoadTable, ReadsThreeClasses) {
+  const std::string path =
+      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "50,a,0\n100,b,2\n0,?,1\n");
+  const Table table = LoadTable(path, TestSchema()).value();
+  EXPECT_EQ(table.features, 3);
+  EXPECT_EQ(table.rows(), 3);
+  EXPECT_THAT(table.y, ElementsAre(0, 2, 1));
+  EXPECT_THAT(table.row(0), ElementsAre(0.5f, 1.0f, 0.0f));
+  EXPECT_THAT(table.row(2), ElementsAre(0.0f, 0.0f, 0.0f));
+}
+
+TEST(LoadTable, GzipGivesTheSameTable) {
+  const std::string text = std::string(kHeader) + "50,a,0\n100,b,2\n", folder = Scratch();
+  const Table plain = LoadTable(WriteTo(folder + "/t.csv", text), TestSchema()).value();
+  const Table gzip = LoadTable(WriteTo(folder + "/t.csv.gz", Gzip(text)), TestSchema()).value();
+  EXPECT_EQ(TableDigest(plain), TableDigest(gzip));
+}
+
+TEST(LoadTable, QuotesCrLfAndByteOrderMarkDoNotChangeTheTable) {
+  const std::string folder = Scratch();
+  const Table plain =
+      LoadTable(WriteTo(folder + "/a.csv", "age,job,label\n50,a,0\n"), TestSchema()).value();
+  const Table dressed =
+      LoadTable(WriteTo(folder + "/b.csv", "\xef\xbb\xbf\"age\",job,label\r\n\"50\",\"a\",0"),
+                TestSchema())
+          .value();
+  EXPECT_EQ(TableDigest(plain), TableDigest(dressed));
+}
+
+TEST(LoadTable, ErrorsNameFileLineColumnValueAndRule) {
+  const std::string h = kHeader;
+  EXPECT_EQ(ErrorOf(h + "1,a,0\n1,a\n"), "t.csv:3: 2 cells, expected 3");
+  EXPECT_EQ(ErrorOf(h + "1,a,0,9\n"), "t.csv:2: 4 cells, expected 3");
+  EXPECT_EQ(ErrorOf(h + "1,a,0\n\n1,a,0\n"), "t.csv:3: blank line, expected 3 cells");
+  EXPECT_EQ(ErrorOf(h + "1,c,0\n"), "t.csv:2: column 'job': 'c' is not one of its 2 categories");
+  EXPECT_EQ(ErrorOf(h + "1,a,0\n1x,a,0\n"), "t.csv:3: column 'age': '1x' is not a number");
+  EXPECT_EQ(ErrorOf(h + ",a,0\n"), "t.csv:2: column 'age': '' is not a number");
+  EXPECT_EQ(ErrorOf(h + "NaN,a,0\n"), "t.csv:2: column 'age': 'NaN' is not a finite number");
+  EXPECT_EQ(ErrorOf(h + "-inf,a,0\n"), "t.csv:2: column 'age': '-inf' is not a finite number");
+  EXPECT_EQ(ErrorOf(h + "101,a,0\n"),
+            "t.csv:2: column 'age': '101' is 1.01 after scaling, outside [0,1]");
+  EXPECT_EQ(ErrorOf(h + "-1,a,0\n"),
+            "t.csv:2: column 'age': '-1' is -0.01 after scaling, outside [0,1]");
+  EXPECT_EQ(ErrorOf(h + "1,a,3\n"),
+            "t.csv:2: column 'label': '3' is not a class index from 0 to 2");
+  EXPECT_EQ(ErrorOf(""), "t.csv:1: the file is empty, expected a header");
+  EXPECT_EQ(ErrorOf(h), "t.csv:1: the file has a header but no rows");
+}
+
+TEST(LoadTable, AHeaderThatIsNotTheSchemaSaysWhatIsDifferent) {
+  EXPECT_EQ(ErrorOf("age,label\n1,0\n"), "t.csv:1: column 'job' of the schema is missing");
+  EXPECT_EQ(ErrorOf("age,job\n1,a\n"), "t.csv:1: column 'label' of the schema is missing");
+  EXPECT_EQ(ErrorOf("age,job,id,label\n1,a,7,0\n"), "t.csv:1: column 'id' is not in the schema");
+  EXPECT_EQ(ErrorOf("age,job,age,label\n1,a,1,0\n"),
+            "t.csv:1: column 'age' is in the header twice");
+  EXPECT_EQ(ErrorOf("job,age,label\na,1,0\n"),
+            "t.csv:1: column 'job' stands where the schema has 'age'");
+  EXPECT_EQ(ErrorOf("1,a,0\n"), "t.csv:1: column 'age' of the schema is missing");
+}
+
+TEST(LoadTable, ErrorsOfTheTextNameFileAndLine) {
+  const std::string h = kHeader;
+  EXPECT_EQ(ErrorOf(h + "1,a,0\n1,\"a,0\n"),
+            "t.csv:3: a quoted cell begins here and is never closed");
+  EXPECT_EQ(ErrorOf(h + std::string("1,a\0,0\n", 7)), "t.csv:2: NUL byte in a cell");
+  EXPECT_EQ(ErrorOf(h + "1,a,0\r2,a,0\r"), "t.csv:2: carriage return without a line feed");
+  EXPECT_EQ(ErrorOf(h + "1," + std::string(70000, 'a') + ",0\n"),
+            "t.csv:2: cell 2 is longer than 65536 bytes");
+  EXPECT_EQ(ErrorOf(h + std::string(5 << 20, ',') + "\n"),
+            "t.csv:2: the record is longer than 4194304 bytes");
+  const std::string gzip = Gzip(h + "1,a,0\n");
+  EXPECT_THAT(ErrorOf(gzip.substr(0, gzip.size() - 4), "t.csv.gz"),
+              testing::MatchesRegex("t.csv.gz:[123]: the gzip stream is cut off"));
+  std::string corrupt = gzip;
+  corrupt[gzip.size() - 6] = static_cast<char>(corrupt[gzip.size() - 6] ^ 1);
+  EXPECT_THAT(
+      ErrorOf(corrupt, "t.csv.gz"),
+      testing::MatchesRegex("t.csv.gz:[123]: the gzip stream is corrupt: incorrect data check"));
+}
+
+TEST(LoadTable, LinesAreRightBehindQuotedLineEnds) {
+  const std::string folder = Scratch();
+  const Schema schema = Schema::Parse(
+                            "column,kind,offset,divisor,categories\n"
+                            "job,categorical,,,\"two\nlines|b\"\nlabel,label,,,p|q\n",
+                            "s")
+                            .value();
+  const std::string path =
+      WriteTo(folder + "/t.csv", "job,label\n\"two\nlines\",0\n\"two\nlines\",1\nb,7\n");
+  EXPECT_EQ(Message(LoadTable(path, schema)),
+            path + ":6: column 'label': '7' is not a class index from 0 to 1");
+}
+
+TEST(LoadTable, LongAndUnprintableValuesAreCutAndEscaped) {
+  const std::string message =
+      ErrorOf(std::string(kHeader) + "1,\"x\n\x1b[31m" + std::string(1000, 'y') + "\",0\n");
+  EXPECT_THAT(message, HasSubstr("'x\\x0a\\x1b[31my"));
+  EXPECT_THAT(message, HasSubstr("...'"));
+  EXPECT_LT(message.size(), 200u);
+}
+
+TEST(LoadTable, ClipsOnRequestAndCounts) {
+  const std::string path =
+      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "150,a,0\n-5,a,0\n50,a,0\n");
+  const Table table = LoadTable(path, TestSchema(), {.clip = true}).value();
+  EXPECT_EQ(table.clipped, 2);
+  EXPECT_EQ(table.row(0)[0], 1.0f);
+  EXPECT_EQ(table.row(1)[0], 0.0f);
+  EXPECT_EQ(table.row(2)[0], 0.5f);
+}
+
+TEST(LoadTable, TheLabelMayBeAbsentOnlyOnRequest) {
+  const std::string path = WriteTo(Scratch() + "/t.csv", "age,job\n50,a\n");
+  const Table table = LoadTable(path, TestSchema(), {}, false).value();
+  EXPECT_THAT(table.y, ElementsAre(-1));
+  EXPECT_THAT(Message(LoadTable(path, TestSchema())), HasSubstr("column 'label'"));
+  const std::string labelled = WriteTo(path, std::string(kHeader) + "50,a,2\n");
+  EXPECT_THAT(LoadTable(labelled, TestSchema(), {}, false).value().y, ElementsAre(2));
+}
+
+TEST(LoadTable, KeepsOnlyTheFirstRowsAndDoesNotReadTheRest) {
+  const std::string path =
+      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "1,a,0\n2,a,0\nbad line\n");
+  EXPECT_EQ(LoadTable(path, TestSchema(), {.max_rows = 2}).value().rows(), 2);
+  EXPECT_FALSE(LoadTable(path, TestSchema(), {.max_rows = 3}).ok());
+  EXPECT_THAT(Message(LoadTable(path, TestSchema(), {.max_rows = -1})),
+              HasSubstr("max_rows is -1"));
+}
+
+TEST(LoadDataset, ReadsADirectoryWithAndWithoutTest) {
+  const std::string rows = std::string(kHeader) + "50,a,0\n100,b,2\n";
+  const Dataset with = LoadDataset(MakeDirectory(rows, std::string(kHeader) + "1,a,1\n")).value();
+  EXPECT_EQ(with.train.rows(), 2);
+  EXPECT_EQ(with.test.rows(), 1);
+  EXPECT_EQ(with.features(), 3);
+  EXPECT_EQ(with.classes(), 3);
+  const Dataset without = LoadDataset(MakeDirectory(rows)).value();
+  EXPECT_EQ(without.test.rows(), 0);
+  EXPECT_EQ(without.test.features, 3);
+  EXPECT_EQ(without.train_digest, with.train_digest);
+  EXPECT_NE(without.test_digest, with.test_digest);
+}
+
+TEST(LoadDataset, MaxRowsIsAboutTrainingOnly) {
+  const std::string rows = std::string(kHeader) + "50,a,0\n100,b,2\n";
+  const Dataset dataset = LoadDataset(MakeDirectory(rows, rows), {.max_rows = 1}).value();
+  EXPECT_EQ(dataset.train.rows(), 1);
+  EXPECT_EQ(dataset.test.rows(), 2);
+}
+
+TEST(LoadDataset, RefusesAFolderThatIsNotADataDirectory) {
+  EXPECT_THAT(Message(LoadDataset(Scratch() + "/none")), HasSubstr("no such folder"));
+  EXPECT_THAT(Message(LoadDataset(Scratch())), HasSubstr("it has no schema.csv"));
+  const std::string folder = Scratch();
+  WriteTo(folder + "/schema.csv", kSchemaText);
+  EXPECT_THAT(Message(LoadDataset(folder)), HasSubstr("neither train.csv nor train.csv.gz"));
+}
+
+TEST(LoadDataset, RefusesAFileThatIsThereTwice) {
+  const std::string rows = std::string(kHeader) + "50,a,0\n";
+  const std::string folder = MakeDirectory(rows, rows);
+  WriteTo(folder + "/test.csv.gz", Gzip(rows));
+  EXPECT_EQ(Message(LoadDataset(folder)),
+            "both '" + folder + "/test.csv' and '" + folder + "/test.csv.gz' exist: remove one");
+}
+
+TEST(TableDigest, ChangesWithEveryPartOfTheTable) {
+  Table table;
+  table.features = 2;
+  table.x = {0, 0.5f, 1, 0.25f};
+  table.y = {0, 1};
+  const Digest digest = TableDigest(table);
+  Table other = table;
+  other.y[1] = 2;
+  EXPECT_NE(TableDigest(other), digest);
+  other = table;
+  other.x[3] = std::nextafter(0.25f, 1.0f);
+  EXPECT_NE(TableDigest(other), digest);
+  other = table;
+  other.features = 1;
+  EXPECT_NE(TableDigest(other), digest);
+  EXPECT_EQ(TableDigest(table), digest);
+}
+
+TEST(LoadTableProperty, WrittenRowsAreReadBack) {
+  EXPECT_TRUE(rc::check([] {
+    const auto ages =
+        *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 101)));
+    std::string text = kHeader;
+    for (const int age : ages) text += std::to_string(age) + ",b," + std::to_string(age % 3) + "\n";
+    const std::string path = WriteTo(testing::TempDir() + "lucid_rows_property.csv", text);
+    const Table table = LoadTable(path, TestSchema()).value();
+    RC_ASSERT(table.rows() == static_cast<std::int64_t>(ages.size()));
+    for (std::size_t i = 0; i < ages.size(); ++i) {
+      RC_ASSERT(table.x[3 * i] == static_cast<float>(ages[i] / 100.0));
+      RC_ASSERT(table.y[i] == ages[i] % 3);
+    }
+  }));
+}
+
+TEST(SharedData, EveryRealDataSetLoadsWithItsKnownShape) {
+  const struct {
+    const char* name;
+    std::int64_t train, test, features;
+  } sets[] = {
+      {"adult", 32561, 16281, 21},      {"credit", 21000, 9000, 23},
+      {"crypto", 2800, 1200, 7},        {"twitter", 36000, 4000, 15},
+      {"breast_cancer", 456, 113, 30},  {"pima_diabetes", 615, 153, 8},
+      {"heart_cleveland", 238, 59, 13},
+  };
+  for (const auto& set : sets) {
+    LUCID_NEED_SHARED(directory, set.name);
+    const Result<Dataset> dataset = LoadDataset(directory);
+    ASSERT_TRUE(dataset.ok()) << Message(dataset);
+    EXPECT_EQ(dataset->train.rows(), set.train) << set.name;
+    EXPECT_EQ(dataset->test.rows(), set.test) << set.name;
+    EXPECT_EQ(dataset->features(), set.features) << set.name;
+  }
+}
+
+TEST(SharedData, AdultLoadsInWellUnderASecond) {
+  LUCID_NEED_SHARED(directory, "adult");
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(LoadDataset(directory).ok());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  RecordProperty("milliseconds", static_cast<int>(1000 * seconds.count()));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(seconds.count(), 1.0);
+#endif
+}
+
+}  // namespace
+}  // namespace lucid

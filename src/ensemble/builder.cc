@@ -1,0 +1,354 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+#include <set>
+
+#include "base/parallel.h"
+#include "ensemble/run_spec.h"
+#include "lucid/base/version.h"
+#include "lucid/ensemble/ensemble.h"
+#include "train/group_trainer.h"
+
+namespace lucid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string PathIn(const std::string& folder, const std::string& file) {
+  return (std::filesystem::path(folder) / file).string();
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// While a store is being filled its name ends so; the final name means complete.
+std::string Unfinished(const std::string& path) { return path + ".partial"; }
+
+Result<InstructionSet> ChooseInstructionSet(const std::string& name) {
+  const auto available = AvailableInstructionSets();
+  if (name == "auto") return available.front();
+  std::string names;
+  for (InstructionSet set : available) {
+    if (InstructionSetName(set) == name) return set;
+    names += " " + InstructionSetName(set);
+  }
+  return InvalidInput(
+      fmt::format("--instruction-set '{}' is not available here (auto{})", name, names));
+}
+
+// Everything one call of TrainEnsemble or MergeShards works with.
+struct Job {
+  const Dataset& dataset;
+  const EnsembleOptions& options;
+  std::string run;
+  StoreSpec spec;      // of the file being made
+  std::string target;  // its final path
+  const ProgressCallback& report;
+  std::stop_token stop;
+  Clock::time_point start = Clock::now();
+
+  bool whole() const { return options.shard.count == 1; }
+  void Report(std::string_view what, std::int64_t done, std::int64_t before) const {
+    const auto total = static_cast<std::int64_t>(spec.rows.size());
+    if (report) report({what, "networks", done, total, before});
+  }
+};
+
+Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
+                    const EnsembleOptions& options, const std::string& run,
+                    const ProgressCallback& progress, std::stop_token stop) {
+  LUCID_ASSIGN(StoreSpec spec, WholeRun(dataset, architecture, options));
+  spec.rows = ShardOf(spec.rows, options.shard);
+  LUCID_TRY(MakeDirectories(run));
+  const std::string file = options.shard.count == 1 ? kEnsembleFile : ShardFile(options.shard);
+  return Job{dataset, options, run, std::move(spec), PathIn(run, file), progress, stop};
+}
+
+// Opens the store to fill: a new one, or with --resume the one an earlier process left.
+Result<Store> OpenStore(const Job& job) {
+  const std::string unfinished = Unfinished(job.target);
+  if (Exists(unfinished)) {
+    if (!job.options.resume) {
+      return InvalidInput(fmt::format(
+          "'{}' holds an unfinished run; add --resume to go on with it, or use another --out",
+          job.run));
+    }
+    return Store::Open(unfinished, job.spec, /*writable=*/true);
+  }
+  return Store::Create(unfinished, job.spec);
+}
+
+// The networks that are not in the store yet (or not whole). `threads` readers.
+Result<std::vector<std::int64_t>> Missing(const Job& job, const Store& store) {
+  std::vector<char> there(static_cast<std::size_t>(store.networks()));
+  std::mutex mutex;
+  std::int64_t checked = 0;
+  constexpr std::int64_t kChunk = 64;
+  const std::int64_t chunks = (store.networks() + kChunk - 1) / kChunk;
+  const auto check = [&](std::int64_t chunk, int) -> Status {
+    std::vector<float> parameters(static_cast<std::size_t>(job.spec.architecture.parameters()));
+    const std::int64_t end = std::min(store.networks(), (chunk + 1) * kChunk);
+    for (std::int64_t i = chunk * kChunk; i < end; ++i) {
+      LUCID_ASSIGN(const bool whole, store.Read(i, parameters));
+      there[i] = whole;
+    }
+    std::lock_guard lock(mutex);
+    checked += end - chunk * kChunk;
+    job.Report("checking what is there", checked, 0);
+    return Ok();
+  };
+  LUCID_TRY(ParallelFor(chunks, job.options.threads, job.stop, check));
+  std::vector<std::int64_t> missing;
+  for (std::int64_t i = 0; i < store.networks(); ++i) {
+    if (!there[i]) missing.push_back(i);
+  }
+  return missing;
+}
+
+// Trains the networks `missing` of the store, a group of SIMD lanes at a time.
+Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missing,
+            InstructionSet set) {
+  const TrainPlan plan(job.spec.architecture, job.dataset.train, job.options.train);
+  const GroupTrainer trainer(plan, set);
+  const std::int64_t lanes = trainer.lanes(), count = static_cast<std::int64_t>(missing.size());
+  const std::int64_t parameters = job.spec.architecture.parameters();
+  std::mutex mutex;
+  const std::int64_t before = store.networks() - count;
+  std::int64_t done = before;
+  Clock::time_point last_sync = Clock::now();
+  job.Report("training", done, before);
+
+  const auto train_group = [&](std::int64_t group, int) -> Status {
+    const auto first = missing.begin() + group * lanes;
+    const std::int64_t size = std::min(lanes, count - group * lanes);
+    std::vector<std::int64_t> left_out;
+    for (auto i = first; i != first + size; ++i) left_out.push_back(job.spec.rows[*i]);
+    std::vector<float> weights(static_cast<std::size_t>(size * parameters));
+    LUCID_TRY(trainer.Train(left_out, weights, job.stop));
+    for (std::int64_t k = 0; k < size; ++k) {
+      LUCID_TRY(
+          store.Write(first[k], std::span(weights).subspan(static_cast<std::size_t>(k * parameters),
+                                                           static_cast<std::size_t>(parameters))));
+    }
+    std::lock_guard lock(mutex);
+    done += size;
+    job.Report("training", done, before);
+    // A kill loses nothing that was written; a power cut loses at most this much.
+    if (SecondsSince(last_sync) > 30) {
+      last_sync = Clock::now();
+      return store.Sync();
+    }
+    return Ok();
+  };
+  const Status status =
+      ParallelFor((count + lanes - 1) / lanes, job.options.threads, job.stop, train_group);
+  if (!status.ok() && status.error().kind == ErrorKind::kInterrupted) {
+    LUCID_TRY(store.Sync());
+    return Interrupted(fmt::format("stopped with {} of {} networks in '{}'; add --resume to go on",
+                                   done, store.networks(), job.run));
+  }
+  return status;
+}
+
+TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::string& set) {
+  TrainSummary summary;
+  summary.run = job.run;
+  summary.rows = job.dataset.train.rows();
+  summary.members = static_cast<std::int64_t>(
+      std::ranges::count_if(job.spec.rows, [](std::int64_t row) { return row >= 0; }));
+  summary.trained_now = trained_now;
+  summary.parameters = job.spec.architecture.parameters();
+  summary.partial = job.options.members != 0 && job.options.members < summary.rows;
+  summary.seconds = SecondsSince(job.start);
+  summary.networks_per_second =
+      summary.seconds > 0 ? static_cast<double>(trained_now) / summary.seconds : 0;
+  summary.train_accuracy = summary.test_accuracy = std::numeric_limits<double>::quiet_NaN();
+  summary.instruction_set = set;
+  return summary;
+}
+
+// Every network is in the store: gives N its own file, the store its final name, and writes the
+// manifest that makes the folder a run.
+Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
+  LUCID_TRY(store.Sync());
+  Network network{job.spec.architecture, {}};
+  network.parameters.resize(static_cast<std::size_t>(summary.parameters));
+  LUCID_ASSIGN(const bool whole, store.Read(0, network.parameters));
+  if (!whole) return InternalError("the store lost the network on all rows");
+  const std::string network_path = PathIn(job.run, kNetworkFile);
+  LUCID_TRY(SaveNetwork(network, network_path));
+  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
+
+  const Evaluator evaluator(network);
+  summary.train_accuracy = Accuracy(evaluator, job.dataset.train);
+  if (job.dataset.test.rows() > 0) summary.test_accuracy = Accuracy(evaluator, job.dataset.test);
+  summary.complete = true;
+
+  Manifest manifest;
+  manifest.version = Version();
+  manifest.build = BuildInfo();
+  manifest.instruction_set = summary.instruction_set;
+  manifest.command = job.options.command;
+  manifest.data_directory = job.dataset.directory;
+  manifest.rows = summary.rows;
+  manifest.members = summary.members;
+  manifest.partial = summary.partial;
+  manifest.schema = job.dataset.schema;
+  manifest.architecture = job.spec.architecture;
+  manifest.training = job.options.train.Canonical();
+  manifest.train_accuracy = summary.train_accuracy;
+  manifest.test_accuracy = summary.test_accuracy;
+  manifest.seconds = summary.seconds;
+  manifest.run_key = job.spec.run_key;
+  manifest.schema_digest = job.dataset.schema_digest;
+  manifest.train_digest = job.dataset.train_digest;
+  manifest.test_digest = job.dataset.test_digest;
+  LUCID_ASSIGN(manifest.network_digest, Sha256OfFile(network_path));
+  LUCID_ASSIGN(manifest.ensemble_digest, Sha256OfFile(job.target));
+  LUCID_TRY(WriteFileAtomically(PathIn(job.run, kManifestFile), EncodeManifest(manifest)));
+  return summary;
+}
+
+// The target has its final name already: finished before (a kill between the rename and the
+// manifest lands here too, and is completed).
+Result<TrainSummary> AlreadyThere(const Job& job, const std::string& set) {
+  if (!job.options.resume) {
+    return InvalidInput(fmt::format(
+        "'{}' exists: this run is there already; use it, or another --out", job.target));
+  }
+  LUCID_ASSIGN(Store store, Store::Open(job.target, job.spec, /*writable=*/true));
+  TrainSummary summary = Summarize(job, 0, set);
+  if (!job.whole()) return summary;
+  const std::string manifest_path = PathIn(job.run, kManifestFile);
+  if (Exists(manifest_path)) {
+    LUCID_ASSIGN(const std::string text, ReadTextFile(manifest_path));
+    LUCID_ASSIGN(const Manifest manifest, ParseManifest(text, manifest_path));
+    summary.complete = true;
+    summary.train_accuracy = manifest.train_accuracy;
+    summary.test_accuracy = manifest.test_accuracy;
+    return summary;
+  }
+  LUCID_TRY(RenameDurably(job.target, Unfinished(job.target)));
+  return Finish(job, std::move(store), std::move(summary));
+}
+
+}  // namespace
+
+Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& architecture,
+                                   const EnsembleOptions& options, const std::string& run,
+                                   const ProgressCallback& progress, std::stop_token stop) {
+  LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(options.instruction_set));
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop));
+  if (Exists(job.target)) return AlreadyThere(job, InstructionSetName(set));
+  LUCID_ASSIGN(Store store, OpenStore(job));
+  LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
+  LUCID_TRY(Fill(job, store, missing, set));
+  TrainSummary summary =
+      Summarize(job, static_cast<std::int64_t>(missing.size()), InstructionSetName(set));
+  if (job.whole()) return Finish(job, std::move(store), std::move(summary));
+  LUCID_TRY(store.Sync());
+  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
+  return summary;
+}
+
+namespace {
+
+// Into how many shards the run was cut, by the names of the finished ones in `folders`.
+Result<std::int64_t> ShardCount(const std::vector<std::string>& folders) {
+  std::set<std::int64_t> counts;
+  for (const std::string& folder : folders) {
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+      Shard shard;
+      const std::string name = entry.path().filename().string();
+      // NOLINTNEXTLINE(cert-err34-c): whatever was scanned is compared with the whole name.
+      if (std::sscanf(name.c_str(), "shard-%" SCNd64 "-of-%" SCNd64, &shard.index, &shard.count) ==
+              2 &&
+          name == ShardFile(shard)) {
+        counts.insert(shard.count);
+      }
+    }
+    if (code) return IoError(fmt::format("cannot list '{}': {}", folder, code.message()));
+  }
+  if (counts.size() == 1) return *counts.begin();
+  return InvalidInput(fmt::format("{} in {}",
+                                  counts.empty()
+                                      ? "no finished shard (shard-1-of-4.safetensors, ...)"
+                                      : "shards of different counts",
+                                  fmt::join(folders, ", ")));
+}
+
+// The shards 1..count of this run, wherever in `folders` they are.
+Result<std::vector<Store>> FindShards(const Job& job, const std::vector<std::string>& folders) {
+  LUCID_ASSIGN(const std::int64_t count, ShardCount(folders));
+  if (count < 1 || count > static_cast<std::int64_t>(job.spec.rows.size())) {
+    return InvalidInput(
+        fmt::format("a run of {} networks has no {} shards", job.spec.rows.size(), count));
+  }
+  std::vector<Store> shards;
+  std::string absent;
+  for (std::int64_t index = 1; index <= count; ++index) {
+    const Shard shard{index, count};
+    const auto holder = std::ranges::find_if(folders, [&](const std::string& folder) {
+      return Exists(PathIn(folder, ShardFile(shard)));
+    });
+    if (holder == folders.end()) {
+      absent += fmt::format(" {}/{}", index, count);
+      continue;
+    }
+    StoreSpec spec = job.spec;
+    spec.rows = ShardOf(job.spec.rows, shard);
+    LUCID_ASSIGN(Store store, Store::Open(PathIn(*holder, ShardFile(shard)), spec, false));
+    shards.push_back(std::move(store));
+  }
+  if (absent.empty()) return shards;
+  return InvalidInput(fmt::format("cannot merge yet: shards missing or unfinished:{}", absent));
+}
+
+}  // namespace
+
+Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& architecture,
+                                 const EnsembleOptions& options, const std::string& run,
+                                 const std::vector<std::string>& folders,
+                                 const ProgressCallback& progress, std::stop_token stop) {
+  EnsembleOptions whole = options;
+  whole.shard = {};
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop));
+  if (Exists(job.target)) return AlreadyThere(job, "merged");
+  LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));
+  // Merging is copying: what an interrupted merge left is written again.
+  ::unlink(Unfinished(job.target).c_str());
+  LUCID_ASSIGN(Store store, Store::Create(Unfinished(job.target), job.spec));
+  std::vector<float> parameters(static_cast<std::size_t>(architecture.parameters()));
+  std::int64_t at = 0;
+  for (const Store& shard : shards) {
+    for (std::int64_t i = 0; i < shard.networks(); ++i, ++at) {
+      if (stop.stop_requested()) return Interrupted("merging stopped; run it again");
+      LUCID_ASSIGN(const bool good, shard.Read(i, parameters));
+      if (!good) {
+        return InvalidInput(
+            fmt::format("a shard is damaged: the network without row {} does not have its "
+                        "digest; train that shard again",
+                        shard.spec().rows[i]));
+      }
+      LUCID_TRY(store.Write(at, parameters));
+      job.Report("merging", at + 1, 0);
+    }
+  }
+  return Finish(job, std::move(store), Summarize(job, 0, "merged"));
+}
+
+}  // namespace lucid

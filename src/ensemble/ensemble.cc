@@ -1,0 +1,97 @@
+#include "lucid/ensemble/ensemble.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/hasher.h"
+#include "ensemble/run_spec.h"
+
+namespace lucid {
+namespace {
+
+std::string PathIn(const std::string& folder, const char* file) {
+  return (std::filesystem::path(folder) / file).string();
+}
+
+Status CheckDigest(const std::string& path, const Digest& expected) {
+  LUCID_ASSIGN(const Digest actual, Sha256OfFile(path));
+  if (actual == expected) return Ok();
+  return Mismatch(
+      fmt::format("'{}' is not the file the manifest was written for (SHA-256 {}, expected {}): "
+                  "damaged, tampered with, or of another run",
+                  path, actual.Hex().substr(0, 16), expected.Hex().substr(0, 16)));
+}
+
+}  // namespace
+
+struct Ensemble::Impl {
+  Manifest manifest;
+  Network network;
+  MappedFile file;
+  StoreSpec spec;
+  StoreLayout layout;
+};
+
+Ensemble::Ensemble(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Ensemble::~Ensemble() = default;
+Ensemble::Ensemble(Ensemble&&) noexcept = default;
+Ensemble& Ensemble::operator=(Ensemble&&) noexcept = default;
+
+Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& progress) {
+  const std::string manifest_path = PathIn(run, kManifestFile);
+  if (!std::filesystem::exists(manifest_path)) {
+    return InvalidInput(fmt::format("'{}' is not a finished run: no {} (lucid train makes one)",
+                                    run, kManifestFile));
+  }
+  LUCID_ASSIGN(const std::string text, ReadTextFile(manifest_path, 64 << 20));
+  LUCID_ASSIGN(Manifest manifest, ParseManifest(text, manifest_path));
+  const std::string network_path = PathIn(run, kNetworkFile),
+                    store_path = PathIn(run, kEnsembleFile);
+  LUCID_TRY(CheckDigest(network_path, manifest.network_digest));
+  if (progress) progress({"checking the ensemble", "files", 0, 1, 0});
+  LUCID_TRY(CheckDigest(store_path, manifest.ensemble_digest));
+  if (progress) progress({"checking the ensemble", "files", 1, 1, 0});
+  LUCID_ASSIGN(Network network, LoadNetwork(network_path));
+
+  StoreSpec spec{manifest.architecture, manifest.run_key,
+                 NetworkRows(manifest.rows, manifest.members)};
+  LUCID_ASSIGN(const Store checked, Store::Open(store_path, spec, /*writable=*/false));
+  LUCID_ASSIGN(MappedFile file, MappedFile::Open(store_path));
+  StoreLayout layout(spec);
+  auto impl = std::make_unique<Impl>(Impl{std::move(manifest), std::move(network), std::move(file),
+                                          std::move(spec), std::move(layout)});
+  Ensemble ensemble(std::move(impl));
+  std::vector<float> first(ensemble.network().parameters.size());
+  ensemble.CopyParameters(-1, first);
+  if (std::memcmp(first.data(), ensemble.network().parameters.data(),
+                  first.size() * sizeof(float)) != 0) {
+    return Mismatch(fmt::format("'{}' is not the first network of '{}'", network_path, store_path));
+  }
+  return ensemble;
+}
+
+const Manifest& Ensemble::manifest() const { return impl_->manifest; }
+const Network& Ensemble::network() const { return impl_->network; }
+std::int64_t Ensemble::members() const { return impl_->manifest.members; }
+std::int64_t Ensemble::RowOf(std::int64_t member) const { return impl_->spec.rows[member + 1]; }
+
+void Ensemble::CopyParameters(std::int64_t member, std::span<float> out) const {
+  const auto tensors = impl_->layout.parameters();
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    std::memcpy(out.data() + tensors[t].offset,
+                impl_->file.bytes().data() + impl_->layout.ParameterAt(t, member + 1),
+                static_cast<std::size_t>(tensors[t].count) * sizeof(float));
+  }
+}
+
+Network Ensemble::Member(std::int64_t member) const {
+  Network network{impl_->manifest.architecture, {}};
+  network.parameters.resize(static_cast<std::size_t>(impl_->manifest.architecture.parameters()));
+  CopyParameters(member, network.parameters);
+  return network;
+}
+
+}  // namespace lucid

@@ -1,0 +1,83 @@
+#include "ensemble/run_spec.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/hasher.h"
+
+namespace lucid {
+
+Result<Shard> Shard::Parse(const std::string& text) {
+  Shard shard;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.index);
+  bool good = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  if (good) {
+    const auto second = std::from_chars(first.ptr + 1, end, shard.count);
+    good = second.ec == std::errc() && second.ptr == end;
+  }
+  if (!good || shard.index < 1 || shard.count < 1 || shard.index > shard.count) {
+    return InvalidInput(
+        fmt::format("--shard '{}' is not i/n with 1 <= i <= n (the first of four is 1/4)", text));
+  }
+  return shard;
+}
+
+Digest RunKey(const Digest& schema, const Digest& train, const std::string& architecture,
+              const std::string& training) {
+  return Hasher()
+      .Text("lucid-run-1")
+      .Bytes(std::as_bytes(std::span(schema.bytes)))
+      .Bytes(std::as_bytes(std::span(train.bytes)))
+      .Text(architecture)
+      .Text(training)
+      .Finish();
+}
+
+std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members) {
+  const std::int64_t count = members == 0 ? rows : members;
+  std::vector<std::int64_t> result = {-1};
+  for (std::int64_t i = 0; i < count; ++i) result.push_back(i * rows / count);
+  return result;
+}
+
+std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const Shard& shard) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  return {rows.begin() + (shard.index - 1) * n / shard.count,
+          rows.begin() + shard.index * n / shard.count};
+}
+
+std::string ShardFile(const Shard& shard) {
+  return fmt::format("shard-{}-of-{}.safetensors", shard.index, shard.count);
+}
+
+Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
+                           const EnsembleOptions& options) {
+  LUCID_TRY(options.train.Validate());
+  const std::int64_t rows = dataset.train.rows();
+  if (options.members < 0 || options.members > rows) {
+    return InvalidInput(
+        fmt::format("--members {} must be from 1 to the {} training rows", options.members, rows));
+  }
+  if (rows < 2) {
+    return InvalidInput(fmt::format("{}: {} training row(s); leaving one out needs at least 2",
+                                    dataset.directory, rows));
+  }
+  if (architecture.inputs() != dataset.features() || architecture.classes() != dataset.classes()) {
+    return InvalidInput(
+        fmt::format("architecture '{}' does not fit data of {} features and {} classes",
+                    architecture.Canonical(), dataset.features(), dataset.classes()));
+  }
+  StoreSpec spec{architecture,
+                 RunKey(dataset.schema_digest, dataset.train_digest, architecture.Canonical(),
+                        options.train.Canonical()),
+                 NetworkRows(rows, options.members)};
+  if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
+    return InvalidInput(fmt::format("--shard {}/{}: more shards than the {} networks",
+                                    options.shard.index, options.shard.count, spec.rows.size()));
+  }
+  return spec;
+}
+
+}  // namespace lucid

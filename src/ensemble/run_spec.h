@@ -1,0 +1,31 @@
+// What a run will be, before any of it exists: its key, its members, its files.
+#pragma once
+
+#include <string>
+
+#include "ensemble/store.h"
+#include "lucid/ensemble/ensemble.h"
+
+namespace lucid {
+
+// The digest of everything that determines a run's weights. The number of members, shards, threads
+// and the instruction set are not in it: they change no network.
+Digest RunKey(const Digest& schema, const Digest& train, const std::string& architecture,
+              const std::string& training);
+
+// The left-out rows of a run's networks in the order of the store: -1 (N), then ascending rows.
+std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members);
+
+// The part of `rows` that a shard trains: contiguous, sizes differing by at most one.
+std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const Shard& shard);
+
+std::string ShardFile(const Shard& shard);  // "shard-2-of-8.safetensors"
+
+// Checks options against the data and lays out the store of the whole run.
+Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
+                           const EnsembleOptions& options);
+
+std::string EncodeManifest(const Manifest& manifest);
+Result<Manifest> ParseManifest(std::string_view text, const std::string& source);
+
+}  // namespace lucid

@@ -1,0 +1,3 @@
+// The module is header-only; a static library wants one object file.
+#include "numeric/portable_fma.h"
+#include "numeric/rounding.h"

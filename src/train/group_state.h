@@ -1,0 +1,32 @@
+// The memory of one group in training; plain data that the kernels work on.
+#pragma once
+
+#include <hwy/aligned_allocator.h>
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "train/plan.h"
+
+namespace lucid {
+
+struct LayerState {
+  Layer shape;
+  std::vector<std::int32_t> offsets;  // TapOffset(k), used by convolutions
+};
+
+// Rows that go through the network together. More rows share each read of a weight, but have fewer
+// neurons that are zero in all of them.
+inline constexpr std::int64_t kStrip = 8;
+
+using AlignedFloats = hwy::AlignedFreeUniquePtr<float[]>;
+
+// `left_out` has one entry per lane (kNoRow for none); surplus lanes repeat the first. `out` is
+// [lane][parameter]. Returns false when stopped.
+using TrainGroupFunction = bool (*)(const TrainPlan& plan, std::span<const LayerState> layers,
+                                    std::span<const std::int64_t> left_out, std::span<float> out,
+                                    const std::stop_token& stop);
+
+}  // namespace lucid

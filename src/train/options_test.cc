@@ -1,0 +1,60 @@
+#include "lucid/train/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace lucid {
+namespace {
+
+TEST(TrainOptions, DefaultsAreThePapers) {
+  const TrainOptions options;
+  EXPECT_EQ(options.epochs, 50);
+  EXPECT_EQ(options.batch, 1024);
+  EXPECT_EQ(options.rate, 0.1);
+  EXPECT_EQ(options.weight_decay, 1e-5);
+  EXPECT_EQ(options.schedule, TrainOptions::Schedule::kConstant);
+  EXPECT_TRUE(options.Validate().ok());
+  EXPECT_EQ(TrainOptions::Preset("paper")->Canonical(), options.Canonical());
+  EXPECT_EQ(TrainOptions::Preset("stable")->schedule, TrainOptions::Schedule::kCosine);
+  EXPECT_FALSE(TrainOptions::Preset("fast").ok());
+}
+
+TEST(TrainOptions, EveryFieldIsInTheKey) {
+  const std::string base = TrainOptions().Canonical();
+  const auto differs = [&](auto change) {
+    TrainOptions options;
+    change(options);
+    return options.Canonical() != base;
+  };
+  EXPECT_TRUE(differs([](auto& o) { o.epochs = 49; }));
+  EXPECT_TRUE(differs([](auto& o) { o.batch = 1000; }));
+  EXPECT_TRUE(differs([](auto& o) { o.rate = std::nextafter(0.1, 1.0); }));
+  EXPECT_TRUE(differs([](auto& o) { o.weight_decay = 0; }));
+  EXPECT_TRUE(differs([](auto& o) { o.schedule = TrainOptions::Schedule::kCosine; }));
+  EXPECT_TRUE(differs([](auto& o) { o.momentum = 0.9; }));
+  EXPECT_TRUE(differs([](auto& o) { o.average_epochs = 5; }));
+  EXPECT_TRUE(differs([](auto& o) { o.seed = 1; }));
+}
+
+TEST(TrainOptions, NonsenseIsNamed) {
+  const auto message = [](auto change) {
+    TrainOptions options;
+    change(options);
+    const Status status = options.Validate();
+    return status.ok() ? std::string("accepted") : status.error().message;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(message([](auto& o) { o.epochs = 0; }), HasSubstr("epochs is 0"));
+  EXPECT_THAT(message([](auto& o) { o.batch = -1; }), HasSubstr("batch is -1"));
+  EXPECT_THAT(message([](auto& o) { o.rate = 0; }), HasSubstr("lr"));
+  EXPECT_THAT(message([](auto& o) { o.rate = std::numeric_limits<double>::quiet_NaN(); }),
+              HasSubstr("nan"));
+  EXPECT_THAT(message([](auto& o) { o.momentum = 1; }), HasSubstr("momentum"));
+  EXPECT_THAT(message([](auto& o) { o.weight_decay = -1; }), HasSubstr("weight-decay"));
+  EXPECT_THAT(message([](auto& o) { o.average_epochs = 51; }), HasSubstr("average-epochs"));
+}
+
+}  // namespace
+}  // namespace lucid
