@@ -1,8 +1,6 @@
 // The memory of one group in training; plain data that the kernels work on.
 #pragma once
 
-#include <hwy/aligned_allocator.h>
-
 #include <cstdint>
 #include <span>
 #include <stop_token>
@@ -20,8 +18,6 @@ struct LayerState {
 // Rows that go through the network together. More rows share each read of a weight, but have fewer
 // neurons that are zero in all of them.
 inline constexpr std::int64_t kStrip = 8;
-
-using AlignedFloats = hwy::AlignedFreeUniquePtr<float[]>;
 
 // `left_out` has one entry per lane (kNoRow for none); surplus lanes repeat the first. `out` is
 // [lane][parameter]. Returns false when stopped.

@@ -22,6 +22,8 @@
 
 #include <hwy/highway.h>
 
+#include <limits>
+
 #include "numeric/portable_fma.h"
 #include "train/group_state.h"
 
@@ -78,11 +80,11 @@ HWY_INLINE V ReadInput(const float* in, std::int64_t index) {
 }
 
 template <bool kDense>
-HWY_INLINE std::int64_t Tap(const LayerState& layer, std::int64_t k) {
+HWY_INLINE std::int64_t Tap(const std::int32_t* offsets, std::int64_t k) {
   if constexpr (kDense) {
     return k;
   } else {
-    return layer.offsets[k];
+    return offsets[k];
   }
 }
 
@@ -105,7 +107,24 @@ HWY_INLINE void ForBlocks(std::int64_t count, const F& f, Arguments... arguments
   RestBlock<kMax - 1>(i, count - i, f, arguments...);
 }
 
-// out[j, t] = relu(bias[j] + sum_k weight[j, k] in[t * stride + tap k]) over the taps in `taps`.
+// A list of units or features that are not zero in some row and lane, in rising order.
+struct ActiveList {
+  std::vector<std::int32_t> items;  // of which the first `size` count
+  std::size_t size = 0;
+
+  // Written first and kept or not afterwards: which ones are active is not predictable.
+  HWY_INLINE void Offer(std::int64_t item, bool active) {
+    items[size] = static_cast<std::int32_t>(item);
+    size += active;
+  }
+  std::span<const std::int32_t> span() const { return {items.data(), size}; }
+};
+
+// The blocks below copy what their loops need into locals: read through `this`, it would be read
+// again after every store.
+
+// out[j, t] = relu(bias[j] + sum_k weight[j, k] in[t * stride + tap k]) over the taps in `taps`,
+// and the list of the units that are active.
 template <bool kShared, bool kDense>
 struct Forward {
   const LayerState& layer;
@@ -114,44 +133,78 @@ struct Forward {
   std::span<const std::int32_t> taps;
   float* out;
   std::int64_t rows;  // a multiple of kInner
+  ActiveList& active;
 
   template <int J>
   HWY_INLINE void Block(std::int64_t j0, std::int64_t t) const {
+    const D d;
+    constexpr std::int64_t kIn = kShared ? 1 : L;
     const Layer& shape = layer.shape;
-    const float* weights = parameters + (shape.weight_at + j0 * shape.taps) * L;
-    const float* place = in + t * shape.stride * kStrip * (kShared ? 1 : L);
-    const V zero = hn::Zero(D());
-    for (std::int64_t r0 = 0; r0 < rows; r0 += kInner) {
+    const std::int32_t* const offsets = layer.offsets.data();
+    const std::int32_t* const first = taps.data();
+    const std::int32_t* const last = first + taps.size();
+    const float* const place = in + t * shape.stride * kStrip * kIn;
+    const std::int64_t end = rows, positions = shape.positions;
+    // Max with the floor is the ReLU; the last layer has none.
+    const V floor = shape.relu ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+    const float* const bias_of = parameters + (shape.bias_at + j0) * L;
+    const float* weights_of[J];
+    float* const unit = out + (j0 * positions + t) * kStrip * L;
+    V top[J];
+    for (int j = 0; j < J; ++j) {
+      weights_of[j] = parameters + (shape.weight_at + (j0 + j) * shape.taps) * L;
+      top[j] = hn::Zero(d);
+    }
+    for (std::int64_t r0 = 0; r0 < end; r0 += kInner) {
       V sum[J][kInner];
       for (int j = 0; j < J; ++j) {
-        const V bias = LoadAt(parameters, shape.bias_at + j0 + j);
+        const V bias = LoadAt(bias_of, j);
         for (int r = 0; r < kInner; ++r) sum[j][r] = bias;
       }
-      for (const std::int64_t k : taps) {
+      const float* const block = place + r0 * kIn;
+      for (const std::int32_t* tap = first; tap != last; ++tap) {
+        const std::int64_t k = *tap;
         V w[J];
-        for (int j = 0; j < J; ++j) w[j] = LoadAt(weights, j * shape.taps + k);
+        for (int j = 0; j < J; ++j) w[j] = LoadAt(weights_of[j], k);
+        const float* const values = block + Tap<kDense>(offsets, k) * kStrip * kIn;
         for (int r = 0; r < kInner; ++r) {
-          const V h = ReadInput<kShared>(place, Tap<kDense>(layer, k) * kStrip + r0 + r);
+          const V h = ReadInput<kShared>(values, r);
           for (int j = 0; j < J; ++j) sum[j][r] = Fma(w[j], h, sum[j][r]);
         }
       }
       for (int j = 0; j < J; ++j) {
-        float* unit = out + ((j0 + j) * shape.positions + t) * kStrip * L;
         for (int r = 0; r < kInner; ++r) {
-          StoreAt(shape.relu ? hn::Max(sum[j][r], zero) : sum[j][r], unit, r0 + r);
+          const V value = hn::Max(sum[j][r], floor);
+          top[j] = hn::Max(top[j], value);
+          StoreAt(value, unit, j * positions * kStrip + r0 + r);
         }
+      }
+    }
+    if constexpr (kDense) {
+      for (int j = 0; j < J; ++j) {
+        active.Offer(j0 + j, !hn::AllTrue(d, hn::Eq(top[j], hn::Zero(d))));
       }
     }
   }
   void Run() const {
+    active.size = 0;
     for (std::int64_t t = 0; t < layer.shape.positions; ++t) {
       ForBlocks<kOuter>(layer.shape.filters, *this, t);
+    }
+    if constexpr (!kDense) ListActive();
+  }
+  void ListActive() const {
+    const D d;
+    for (std::int64_t i = 0; i < layer.shape.outputs; ++i) {
+      V top = hn::Zero(d);
+      for (std::int64_t r = 0; r < rows; ++r) top = hn::Max(top, LoadAt(out, i * kStrip + r));
+      active.Offer(i, !hn::AllTrue(d, hn::Eq(top, hn::Zero(d))));
     }
   }
 };
 
-// gradient[j, k] += sum over rows, then positions, of delta[j, t] in[t * stride + tap k], for the
-// filters and taps listed.
+// gradient[j, k] += sum over rows, then positions, of delta[j, t] in[t * stride + tap k], and
+// gradient of bias[j] += that of delta[j, t], for the filters and taps listed.
 template <bool kShared, bool kDense>
 struct WeightGradient {
   const LayerState& layer;
@@ -163,62 +216,69 @@ struct WeightGradient {
 
   template <int J>
   struct Filters {
-    const WeightGradient& owner;
-    std::int64_t first;  // in the list of filters
+    const std::int32_t* taps;
+    const std::int32_t* offsets;
+    const float* in;
+    std::int64_t rows, positions, stride;
+    const float* d_of[J];
+    float* gradient_of[J];
 
     template <int K>
     HWY_INLINE void Block(std::int64_t k0) const {
-      const Layer& shape = owner.layer.shape;
       constexpr std::int64_t kIn = kShared ? 1 : L;
-      const std::int64_t positions = kDense ? 1 : shape.positions;
-      const float *d_of[J], *h_of[K];
-      float* gradient_of[J];
-      std::int64_t taps[K];
-      for (int j = 0; j < J; ++j) {
-        const std::int64_t filter = owner.filters[first + j];
-        d_of[j] = owner.delta + filter * positions * kStrip * L;
-        gradient_of[j] = owner.gradients + (shape.weight_at + filter * shape.taps) * L;
-      }
-      for (int k = 0; k < K; ++k) {
-        taps[k] = owner.taps[k0 + k];
-        h_of[k] = owner.in + Tap<kDense>(owner.layer, taps[k]) * kStrip * kIn;
-      }
+      const float* h_of[K];
+      std::int64_t tap[K];
       V sum[J][K];
-      for (int j = 0; j < J; ++j) {
-        for (int k = 0; k < K; ++k) sum[j][k] = LoadAt(gradient_of[j], taps[k]);
+      for (int k = 0; k < K; ++k) {
+        tap[k] = taps[k0 + k];
+        h_of[k] = in + Tap<kDense>(offsets, tap[k]) * kStrip * kIn;
+        for (int j = 0; j < J; ++j) sum[j][k] = LoadAt(gradient_of[j], tap[k]);
       }
-      for (std::int64_t r = 0; r < owner.rows; ++r) {
-        for (std::int64_t t = 0; t < positions; ++t) {
-          V d[J];
-          for (int j = 0; j < J; ++j) d[j] = LoadAt(d_of[j], t * kStrip + r);
-          for (int k = 0; k < K; ++k) {
-            const V h = ReadInput<kShared>(h_of[k], t * shape.stride * kStrip + r);
-            for (int j = 0; j < J; ++j) sum[j][k] = Fma(d[j], h, sum[j][k]);
-          }
+      const auto add = [&](std::int64_t d_at, std::int64_t h_at) HWY_ATTR {
+        V d[J];
+        for (int j = 0; j < J; ++j) d[j] = LoadAt(d_of[j], d_at);
+        for (int k = 0; k < K; ++k) {
+          const V h = ReadInput<kShared>(h_of[k], h_at);
+          for (int j = 0; j < J; ++j) sum[j][k] = Fma(d[j], h, sum[j][k]);
+        }
+      };
+      if constexpr (kDense) {
+        for (std::int64_t r0 = 0; r0 < rows; r0 += kInner) {
+          for (int r = 0; r < kInner; ++r) add(r0 + r, r0 + r);
+        }
+      } else {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t t = 0; t < positions; ++t) add(t * kStrip + r, t * stride * kStrip + r);
         }
       }
       for (int j = 0; j < J; ++j) {
-        for (int k = 0; k < K; ++k) StoreAt(sum[j][k], gradient_of[j], taps[k]);
+        for (int k = 0; k < K; ++k) StoreAt(sum[j][k], gradient_of[j], tap[k]);
       }
     }
   };
   template <int J>
   HWY_INLINE void Block(std::int64_t first) const {
-    ForBlocks<kInner>(static_cast<std::int64_t>(taps.size()), Filters<J>{*this, first});
-  }
-  void Run() const {
-    ForBlocks<kOuter>(static_cast<std::int64_t>(filters.size()), *this);
     const Layer& shape = layer.shape;
-    for (const std::int64_t j : filters) {
-      V sum = LoadAt(gradients, shape.bias_at + j);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t t = 0; t < shape.positions; ++t) {
-          sum = hn::Add(sum, LoadAt(delta, (j * shape.positions + t) * kStrip + r));
-        }
-      }
-      StoreAt(sum, gradients, shape.bias_at + j);
+    Filters<J> block{taps.data(),     layer.offsets.data(), in, rows,
+                     shape.positions, shape.stride,         {}, {}};
+    float* bias_of[J];
+    V sum[J];
+    for (int j = 0; j < J; ++j) {
+      const std::int64_t filter = filters[first + j];
+      block.d_of[j] = delta + filter * shape.positions * kStrip * L;
+      block.gradient_of[j] = gradients + (shape.weight_at + filter * shape.taps) * L;
+      bias_of[j] = gradients + (shape.bias_at + filter) * L;
+      sum[j] = LoadAt(bias_of[j], 0);
     }
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      for (std::int64_t t = 0; t < block.positions; ++t) {
+        for (int j = 0; j < J; ++j) sum[j] = hn::Add(sum[j], LoadAt(block.d_of[j], t * kStrip + r));
+      }
+    }
+    for (int j = 0; j < J; ++j) StoreAt(sum[j], bias_of[j], 0);
+    ForBlocks<kInner>(static_cast<std::int64_t>(taps.size()), block);
   }
+  void Run() const { ForBlocks<kOuter>(static_cast<std::int64_t>(filters.size()), *this); }
 };
 
 // below[tap k at t] (+)= sum_j weight[j, k] delta[j, t] over the filters listed, for the taps
@@ -238,31 +298,42 @@ struct InputGradient {
   HWY_INLINE void Block(std::int64_t first, std::int64_t t) const {
     const Layer& shape = layer.shape;
     const V zero = hn::Zero(D());
-    const float* weight_of[K];
-    for (int k = 0; k < K; ++k) weight_of[k] = parameters + (shape.weight_at + taps[first + k]) * L;
-    for (std::int64_t r0 = 0; r0 < rows; r0 += kInner) {
+    const std::int32_t* const first_filter = filters.data();
+    const std::int32_t* const last_filter = first_filter + filters.size();
+    const std::int64_t end = rows, row_of_weights = shape.taps;
+    const std::int64_t positions = kDense ? 1 : shape.positions;
+    const float *weight_of[K], *in_of[K];
+    float* below_of[K];
+    for (int k = 0; k < K; ++k) {
+      const std::int64_t tap = taps[first + k];
+      const std::int64_t input = t * shape.stride + Tap<kDense>(layer.offsets.data(), tap);
+      weight_of[k] = parameters + (shape.weight_at + tap) * L;
+      in_of[k] = in + input * kStrip * L;
+      below_of[k] = below + input * kStrip * L;
+    }
+    for (std::int64_t r0 = 0; r0 < end; r0 += kInner) {
+      const float* const block = delta + (t * kStrip + r0) * L;
       V sum[K][kInner];
       for (int k = 0; k < K; ++k) {
         for (int r = 0; r < kInner; ++r) sum[k][r] = zero;
       }
-      for (const std::int64_t j : filters) {
+      for (const std::int32_t* filter = first_filter; filter != last_filter; ++filter) {
+        const std::int64_t j = *filter;
         V w[K];
-        for (int k = 0; k < K; ++k) w[k] = LoadAt(weight_of[k], j * shape.taps);
-        const float* unit = delta + (kDense ? j : j * shape.positions + t) * kStrip * L;
+        for (int k = 0; k < K; ++k) w[k] = LoadAt(weight_of[k], j * row_of_weights);
+        const float* const unit = block + j * positions * kStrip * L;
         for (int r = 0; r < kInner; ++r) {
-          const V d = LoadAt(unit, r0 + r);
+          const V d = LoadAt(unit, r);
           for (int k = 0; k < K; ++k) sum[k][r] = Fma(w[k], d, sum[k][r]);
         }
       }
       for (int k = 0; k < K; ++k) {
-        const std::int64_t input = t * shape.stride + Tap<kDense>(layer, taps[first + k]);
         for (int r = 0; r < kInner; ++r) {
-          const std::int64_t at = input * kStrip + r0 + r;
           if constexpr (kDense) {
-            const auto on = hn::Gt(LoadAt(in, at), zero);
-            StoreAt(hn::IfThenElseZero(on, sum[k][r]), below, at);
+            const auto on = hn::Gt(LoadAt(in_of[k], r0 + r), zero);
+            StoreAt(hn::IfThenElseZero(on, sum[k][r]), below_of[k], r0 + r);
           } else {
-            StoreAt(hn::Add(LoadAt(below, at), sum[k][r]), below, at);
+            StoreAt(hn::Add(LoadAt(below_of[k], r0 + r), sum[k][r]), below_of[k], r0 + r);
           }
         }
       }
@@ -286,22 +357,6 @@ struct InputGradient {
     }
   }
 };
-
-// The units that are not zero in some lane of some row. Requires: values >= 0 (after a ReLU).
-inline void ListActive(const float* units, std::int64_t count, std::int64_t rows,
-                       std::vector<std::int32_t>& active) {
-  const V zero = hn::Zero(D());
-  active.resize(static_cast<std::size_t>(count));
-  std::size_t size = 0;
-  for (std::int64_t j = 0; j < count; ++j) {
-    V top = LoadAt(units, j * kStrip);
-    for (std::int64_t r = 1; r < rows; ++r) top = hn::Max(top, LoadAt(units, j * kStrip + r));
-    // Written first and kept or not afterwards: which units are active is not predictable.
-    active[size] = static_cast<std::int32_t>(j);
-    size += !hn::AllTrue(D(), hn::Eq(top, zero));
-  }
-  active.resize(size);
-}
 
 // e^x for x <= 0, within 2 ulp; below -87 it stays at e^-87. Reduction by ln 2 in two parts, a
 // polynomial of degree 6 (Cephes' expf coefficients), 2^n through the exponent bits.
