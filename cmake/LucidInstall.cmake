@@ -15,6 +15,8 @@ foreach(_layer IN LISTS LUCID_LAYERS)
   foreach(_library IN LISTS _libraries)
     if(_library MATCHES "^([A-Za-z0-9_]+)::")
       list(APPEND LUCID_PACKAGES ${CMAKE_MATCH_1})
+    elseif(_library STREQUAL "onnx_proto")  # the exception: no namespace, and protobuf before it
+      list(APPEND LUCID_PACKAGES Protobuf ONNX)
     endif()
   endforeach()
 endforeach()

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <toml++/toml.h>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "base/files.h"
+#include "data/text.h"
 
 namespace lucid::app {
 namespace {
@@ -80,11 +85,8 @@ class ProgressRenderer {
     } else if (p.total > 0 && rate > 0) {
       line += fmt::format(", ETA {}", Duration(static_cast<double>(p.total - p.done) / rate));
     }
-    if (terminal_) {
-      fmt::print(stderr, "\r{}\x1b[K", line);
-    } else {
-      fmt::print(stderr, "{}\n", line);
-    }
+    line = terminal_ ? fmt::format("\r{}\x1b[K", line) : line + "\n";
+    std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
   }
 
@@ -93,6 +95,63 @@ class ProgressRenderer {
   Clock::time_point start_, last_;
   bool shown_ = false;
 };
+
+// Every option that the command line does not give gets what the file says.
+void ReadConfig(CLI::App& command, const std::string& path) {
+  const auto refuse = [&](std::uint32_t line, std::string_view rule) {
+    return CLI::ConfigError(fmt::format("{}:{}: {}", path, line, rule),
+                            CLI::ExitCodes::ConfigError);
+  };
+  const Result<std::string> text = ReadTextFile(path, 1 << 20);
+  if (!text.ok()) throw CLI::FileError(text.error().message, CLI::ExitCodes::FileError);
+  toml::table document;
+  try {
+    document = toml::parse(*text, path);
+  } catch (const toml::parse_error& e) {
+    throw refuse(e.source().begin.line, e.description());
+  }
+  for (const auto& [key, value] : document) {
+    const std::uint32_t line = key.source().begin.line;
+    CLI::Option* option = command.get_option_no_throw("--" + std::string(key.str()));
+    if (option == nullptr || !option->get_configurable()) {
+      throw refuse(
+          line, fmt::format("'{}' is not an option of 'lucid {}'", key.str(), command.get_name()));
+    }
+    if (option->count() > 0) continue;
+    std::vector<std::string> results;
+    const auto append = [&](const toml::node& item) {
+      if (const auto whole = item.value_exact<std::int64_t>()) {
+        results.push_back(std::to_string(*whole));
+      } else if (const auto number = item.value_exact<double>()) {
+        results.push_back(fmt::format("{}", *number));
+      } else if (const auto flag = item.value_exact<bool>()) {
+        results.emplace_back(*flag ? "true" : "false");
+      } else if (const auto word = item.value_exact<std::string>()) {
+        results.push_back(*word);
+      } else {
+        throw refuse(line, fmt::format("'{}' must be a number, a text, true or false", key.str()));
+      }
+    };
+    if (const toml::array* list = value.as_array()) {
+      for (const toml::node& item : *list) append(item);
+    } else {
+      append(value);
+    }
+    option->add_result(results);
+  }
+}
+
+// CLI11 makes the nearest number of one that is out of range, and a large one of -1.
+CLI::Validator WholeNumber() {
+  return {[](const std::string& text) {
+            std::uint64_t value = 0;
+            const char* end = text.data() + text.size();
+            const auto [stop, code] = std::from_chars(text.data(), end, value);
+            const bool good = code == std::errc() && stop == end;
+            return good ? "" : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+          },
+          ""};
+}
 
 }  // namespace
 
@@ -104,7 +163,7 @@ ProgressCallback Session::Progress() const {
 }
 
 void Session::Say(const std::string& line) const {
-  if (!quiet && LogsAtLeast("info")) fmt::print(stderr, "{}\n", line);
+  if (!quiet && LogsAtLeast("info")) Complain(line);
 }
 
 bool Session::LogsAtLeast(std::string_view level) const {
@@ -122,18 +181,24 @@ CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name
                      const std::string& description, const std::string& example, Run run) {
   CLI::App* command = parent.add_subcommand(name, description);
   command->footer("Example:\n  " + example);
+  // The first option, because CLI11 runs their callbacks in this order: what the file says is there
+  // when the others are looked at.
+  command
+      ->add_option("--config", "Read options from a TOML file (key = value; the command line wins)")
+      ->configurable(false)
+      ->type_name("FILE")
+      ->each([command](const std::string& path) { ReadConfig(*command, path); });
   command->add_option("--threads", session.threads, "Threads to use (0: all cores)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   command->add_option("--seed", session.seed, "Seed of everything random that is not privacy noise")
+      ->check(WholeNumber())
       ->capture_default_str();
   command->add_flag("--quiet,-q", session.quiet, "No progress, no remarks");
   command->add_flag("--json", session.json, "Print one JSON document on stdout");
   command->add_option("--log-level", session.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
-  command->set_config("--config", "", "Read options from a TOML file");
-  command->allow_config_extras(CLI::config_extras_mode::error);
   command->final_callback([run = std::move(run)] {
     const Result<ExitCode> code = run();
     if (!code.ok()) throw CLI::RuntimeError(ReportError(code.error()));
@@ -142,8 +207,13 @@ CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name
   return command;
 }
 
+void Complain(std::string_view line) {
+  const std::string shown = Escaped(line) + "\n";
+  std::fputs(shown.c_str(), stderr);
+}
+
 ExitCode ReportError(const Error& error) {
-  fmt::print(stderr, "lucid: {}\n", error.message);
+  Complain("lucid: " + error.message);
   switch (error.kind) {
     case ErrorKind::kInvalidInput:
     case ErrorKind::kIo:

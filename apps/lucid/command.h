@@ -8,10 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+
+namespace lucid {
+struct TrainSummary;
+}
 
 namespace lucid::app {
 
@@ -50,6 +55,10 @@ using Run = std::function<Result<ExitCode>()>;
 CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
                      const std::string& description, const std::string& example, Run run);
 
+// One line on stderr, whatever the text holds. A stderr that cannot be written to is no reason to
+// stop: this never fails.
+void Complain(std::string_view line);
+
 // One line on stderr and the exit code that belongs to the kind of error.
 ExitCode ReportError(const Error& error);
 
@@ -57,8 +66,12 @@ ExitCode ReportError(const Error& error);
 Status PrintJson(const nlohmann::ordered_json& document);
 Status Print(const std::string& text);
 
+// A run that is there, or a shard of it. `done`: what was done with its networks ("trained").
+Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done);
+
 void AddDataCommand(CLI::App& root, Session& session);
 void AddTrainCommand(CLI::App& root, Session& session);
+void AddImportCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
 
 }  // namespace lucid::app

@@ -15,7 +15,7 @@ struct TrainArguments {
   LoadOptions load;
   EnsembleOptions ensemble;
   std::vector<std::string> merge;
-  bool merging = false;
+  const CLI::Option* merging = nullptr;  // given, perhaps without a folder
 };
 
 nlohmann::ordered_json ToJson(const TrainSummary& s) {
@@ -36,7 +36,7 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
           {"instruction_set", s.instruction_set}};
 }
 
-std::string ToText(const TrainSummary& s, const std::string& out) {
+std::string ToText(const TrainSummary& s, std::string_view done) {
   std::string text = fmt::format(
       "{} networks of {} parameters{}\n", s.members + (s.complete ? 1 : 0), s.parameters,
       s.partial ? fmt::format(" (partial: {} of {} leave-one-outs)", s.members, s.rows) : "");
@@ -48,10 +48,10 @@ std::string ToText(const TrainSummary& s, const std::string& out) {
     text += "\n";
   }
   if (s.trained_now > 0) {
-    text += fmt::format("trained {} networks in {:.1f} s ({:.1f}/s, {})\n", s.trained_now,
+    text += fmt::format("{} {} networks in {:.1f} s ({:.1f}/s, {})\n", done, s.trained_now,
                         s.seconds, s.networks_per_second, s.instruction_set);
   }
-  text += s.complete ? fmt::format("run: {}\n", out)
+  text += s.complete ? fmt::format("run: {}\n", s.run)
                      : fmt::format(
                            "shard done; when all are: the same command with --merge instead of "
                            "--shard\n");
@@ -71,17 +71,31 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   LUCID_ASSIGN(const Architecture architecture,
                Architecture::FromName(arguments.arch, dataset.features(), dataset.classes()));
   std::vector<std::string> folders = arguments.merge;
+  std::erase(folders, "");
   if (folders.empty()) folders = {arguments.out};
   LUCID_ASSIGN(const TrainSummary summary,
-               arguments.merging ? MergeShards(dataset, architecture, options, arguments.out,
-                                               folders, session.Progress(), session.stop)
-                                 : TrainEnsemble(dataset, architecture, options, arguments.out,
-                                                 session.Progress(), session.stop));
-  LUCID_TRY(session.json ? PrintJson(ToJson(summary)) : Print(ToText(summary, arguments.out)));
+               arguments.merging->count() > 0
+                   ? MergeShards(dataset, architecture, options, arguments.out, folders,
+                                 session.Progress(), session.stop)
+                   : TrainEnsemble(dataset, architecture, options, arguments.out,
+                                   session.Progress(), session.stop));
+  LUCID_TRY(PrintSummary(session, summary, "trained"));
   return kDone;
 }
 
+// Our own SGD's options, which a command in its place would not see.
+void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
+  for (const char* name : {"--preset", "--epochs", "--batch", "--lr", "--weight-decay",
+                           "--schedule", "--momentum", "--average-epochs", "--instruction-set"}) {
+    trainer->excludes(command.get_option(name));
+  }
+}
+
 }  // namespace
+
+Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done) {
+  return session.json ? PrintJson(ToJson(summary)) : Print(ToText(summary, done));
+}
 
 void AddTrainCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<TrainArguments>();
@@ -140,14 +154,18 @@ void AddTrainCommand(CLI::App& root, Session& session) {
   CLI::Option* merge = command
                            ->add_option("--merge", arguments->merge,
                                         "Join the shards in these folders (default: --out)")
-                           ->expected(0, -1)
-                           ->each([arguments](const std::string&) { arguments->merging = true; });
+                           ->expected(0, -1);
   merge->excludes(shard);
+  arguments->merging = merge;
   command->add_flag("--resume", arguments->ensemble.resume, "Go on with an unfinished run");
   command
       ->add_option("--instruction-set", arguments->ensemble.instruction_set,
                    "auto, avx512, avx2 or portable (the weights are the same bits)")
       ->capture_default_str();
+  RefuseWithTrainer(*command,
+                    command->add_option("--trainer", arguments->ensemble.trainer,
+                                        "Train each network with this shell command, which reads "
+                                        "LUCID_DATA, LUCID_LEAVE_OUT, ... and writes LUCID_OUT"));
 }
 
 }  // namespace lucid::app

@@ -1,5 +1,6 @@
 #include <csignal>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <thread>
 
@@ -38,7 +39,7 @@ class SignalWatcher {
     int signal = 0;
     while (sigwait(&signals_, &signal) == 0 && !done.stop_requested()) {
       if (stop_.stop_requested()) std::_Exit(128 + signal);
-      fmt::print(stderr, "\nstopping (once more to stop at once)\n");
+      Complain("stopping (once more to stop at once)");
       stop_.request_stop();
     }
   }
@@ -47,6 +48,28 @@ class SignalWatcher {
   std::stop_source stop_;
   std::jthread thread_;
 };
+
+// What is wrong with the command line. An unknown word is named before what is missing: it may be
+// why.
+std::string UsageError(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App* command = &root;
+  std::string path = "lucid";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  std::string problem = error.what();
+  if (const std::vector<std::string> unknown = root.remaining(/*recurse=*/true); !unknown.empty()) {
+    const bool option = unknown.front().starts_with('-');
+    const bool group = command->get_require_subcommand_min() > 0;
+    problem = fmt::format("unknown {} '{}'",
+                          option  ? "option"
+                          : group ? "command"
+                                  : "argument",
+                          unknown.front());
+  }
+  return fmt::format("lucid: {} (see '{} --help')", problem, path);
+}
 
 int Main(int argc, char** argv) {
   const SignalWatcher watcher;
@@ -64,15 +87,18 @@ int Main(int argc, char** argv) {
   root.footer("Start with:  lucid demo --out demo");
   AddDataCommand(root, session);
   AddTrainCommand(root, session);
+  AddImportCommand(root, session);
   AddDemoCommand(root, session);
   try {
     root.parse(argc, argv);
   } catch (const CLI::RuntimeError& e) {
     return e.get_exit_code();
   } catch (const CLI::Success& e) {
-    return root.exit(e);  // --help, --version
+    const int code = root.exit(e);  // --help, --version
+    return std::cout.flush() ? code
+                             : ReportError(lucid::IoError("cannot write to standard output"));
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "lucid: {} (see 'lucid --help')\n", e.what());
+    Complain(UsageError(root, e));
     return kBadInput;
   }
   return kDone;
@@ -84,9 +110,9 @@ int main(int argc, char** argv) {
   try {
     return Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "lucid: out of memory\n");
+    Complain("lucid: out of memory");
   } catch (const std::exception& e) {
-    fmt::print(stderr, "lucid: internal error: {}\n", e.what());
+    Complain(fmt::format("lucid: internal error: {}", e.what()));
   }
   return kInternalError;
 }

@@ -37,6 +37,10 @@ Error SystemError(std::string_view action, const std::string& path, int code) {
   return IoError(fmt::format("cannot {} '{}': {}{}", action, path, std::strerror(code), hint));
 }
 
+Error InUse(const std::string& path) {
+  return IoError(fmt::format("'{}' is in use by another process; wait for it or stop it", path));
+}
+
 Result<int> OpenDescriptor(std::string_view action, const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (fd < 0) return SystemError(action, path, errno);
@@ -69,6 +73,21 @@ Result<File> File::OpenToRead(const std::string& path) {
 Result<File> File::CreateNew(const std::string& path) {
   LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT | O_EXCL));
   return File(fd, path);
+}
+
+Result<File> File::CreateLocked(const std::string& path) {
+  LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT));
+  File file(fd, path);
+  LUCID_TRY(file.Lock());
+  // Between opening and locking, its writer may have renamed what was opened.
+  struct stat opened {
+  }, named{};
+  if (::fstat(fd, &opened) != 0 || ::stat(path.c_str(), &named) != 0 ||
+      opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
+    return InUse(path);
+  }
+  if (::ftruncate(fd, 0) != 0) return SystemError("write", path, errno);
+  return file;
 }
 
 Result<File> File::OpenToUpdate(const std::string& path) {
@@ -135,9 +154,7 @@ Status File::Sync() {
 
 Status File::Lock() {
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return Ok();
-  if (errno == EWOULDBLOCK) {
-    return IoError(fmt::format("'{}' is in use by another process; wait for it or stop it", path_));
-  }
+  if (errno == EWOULDBLOCK) return InUse(path_);
   return SystemError("lock", path_, errno);
 }
 

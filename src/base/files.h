@@ -15,7 +15,9 @@ namespace lucid {
 class File {
  public:
   static Result<File> OpenToRead(const std::string& path);
-  static Result<File> CreateNew(const std::string& path);     // refuses an existing file
+  static Result<File> CreateNew(const std::string& path);  // refuses an existing file
+  // Creates the file, or takes over one whose writer died; locked (see Lock) and empty.
+  static Result<File> CreateLocked(const std::string& path);
   static Result<File> OpenToUpdate(const std::string& path);  // read and write, must exist
   ~File();
   File(File&& other) noexcept;

@@ -104,6 +104,12 @@ Result<Column> ReadColumn(const CsvReader& csv) {
         fmt::format("{} cells, expected {} (column,kind,offset,divisor,categories)",
                     csv.cells().size(), kHeader.size()));
   }
+  // A manifest is JSON and keeps the schema: what is not text cannot be kept.
+  if (!std::ranges::all_of(csv.cells(), IsUtf8)) {
+    return csv.ErrorHere(
+        fmt::format("column {}: not UTF-8; convert the files (iconv -f latin1 -t utf-8)",
+                    Quoted(csv.cells()[0])));
+  }
   Result<Column> column = ParseColumn(csv.cells());
   if (!column.ok()) {
     return csv.ErrorHere(

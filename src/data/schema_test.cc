@@ -81,6 +81,8 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
       {"\"x\ny\",numeric,0,1,\nz,what,,,\n",
        "s.csv:4: column 'z': kind 'what' is unknown (numeric, binary, quarter-circle, categorical "
        "or label)"},
+      {"x,categorical,,,caf\xe9|tea\n",
+       "s.csv:2: column 'x': not UTF-8; convert the files (iconv -f latin1 -t utf-8)"},
       {"\"x\x1b\n\",numeric,0,0,\n", "s.csv:2: column 'x\\x1b\\x0a': divisor '0' must not be 0"},
   };
   for (const auto& item : cases) {
@@ -98,8 +100,13 @@ TEST(Schema, LoadNamesTheMissingFile) {
 
 // A random schema as text: one label somewhere among features with awkward names and numbers.
 std::string AnySchemaText() {
-  const auto word = rc::gen::nonEmpty(
-      rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab ,\"\n?\xc3\xa9"))));
+  const auto letter =
+      rc::gen::element<std::string>("a", "b", " ", ",", "\"", "\n", "?", "\xc3\xa9");
+  const auto word =
+      rc::gen::map(rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(letter)),
+                   [](const std::vector<std::string>& letters) {
+                     return fmt::format("{}", fmt::join(letters, ""));
+                   });
   const auto names = *rc::gen::nonEmpty(rc::gen::unique<std::vector<std::string>>(word));
   const auto label_at = *rc::gen::inRange<std::size_t>(0, names.size() + 1);
   std::string text = kHeader;

@@ -10,25 +10,47 @@ namespace {
 
 constexpr int kShownCharacters = 40;
 
-// The length of the valid, printable UTF-8 character at the front of `text`, or 0. Overlong forms,
-// surrogates and the C1 controls do not count as printable.
-std::size_t PrintableLength(std::string_view text) {
+// The character at the front of a text. `length` is 0 where that is not valid UTF-8 (overlong forms
+// and surrogates are not).
+struct Character {
+  std::size_t length = 0;
+  unsigned code = 0;
+};
+
+Character FirstCharacter(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  if (lead < 0x80) return {1, lead};
   const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
   unsigned code = lead & (0xffu >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
+    if ((byte(i) & 0xc0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3f);
   }
-  constexpr unsigned kSmallest[] = {0, 0, 0xa0, 0x800, 0x10000};
+  constexpr unsigned kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  // U+2028 and U+2029 end a line for some readers; U+202A to U+202E and U+2066 to U+2069 reorder
-  // it.
-  const bool layout = (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return code >= kSmallest[length] && code <= 0x10ffff && !surrogate && !layout ? length : 0;
+  if (code < kSmallest[length] || code > 0x10ffff || surrogate) return {};
+  return {length, code};
+}
+
+// Not: controls (C0, DEL, C1); U+2028 and U+2029, which end a line for some readers; U+202A to
+// U+202E and U+2066 to U+2069, which reorder it.
+bool IsPrintable(unsigned code) {
+  if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return false;
+  return !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
+}
+
+// Moves the first character of `text` to the end of `shown`, as a message shows it.
+void MoveCharacter(std::string_view& text, std::string& shown) {
+  const auto [length, code] = FirstCharacter(text);
+  if (length == 0 || !IsPrintable(code)) {
+    fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(1);
+  } else {
+    shown += text.substr(0, length);
+    text.remove_prefix(length);
+  }
 }
 
 }  // namespace
@@ -40,15 +62,24 @@ std::string Quoted(std::string_view value) {
       shown += "...";
       break;
     }
-    const std::size_t length = PrintableLength(value);
-    if (length == 0) {
-      fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(value[0]));
-    } else {
-      shown += value.substr(0, length);
-    }
-    value.remove_prefix(length == 0 ? 1 : length);
+    MoveCharacter(value, shown);
   }
   return shown + "'";
+}
+
+std::string Escaped(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) MoveCharacter(text, shown);
+  return shown;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = FirstCharacter(text).length;
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
 }
 
 Result<double> ParseNumber(std::string_view text) {

@@ -12,6 +12,11 @@ namespace lucid {
 // 40 characters. A message stays one line and cannot drive a terminal, whatever the file held.
 std::string Quoted(std::string_view value);
 
+// The same without quotes and whole: for messages of others.
+std::string Escaped(std::string_view text);
+
+bool IsUtf8(std::string_view text);
+
 // Ensures: the whole text is one finite decimal number. No locale, no blanks, no leading '+'.
 Result<double> ParseNumber(std::string_view text);
 

@@ -41,6 +41,22 @@ TEST(Quoted, IsAlwaysOneShortLine) {
   }));
 }
 
+TEST(Escaped, KeepsAllAndStaysOneLine) {
+  EXPECT_EQ(Escaped(std::string(100, 'x')), std::string(100, 'x'));
+  EXPECT_EQ(Escaped("a\nb \xff \xc3\xa9"), "a\\x0ab \\xff \xc3\xa9");
+}
+
+TEST(IsUtf8, TellsTextFromBytes) {
+  for (const char* text :
+       {"", "plain", "na\xc3\xafve \xe2\x82\xac", "\xf0\x9f\x99\x82", "\x1b\n"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  for (const char* bytes :
+       {"caf\xe9", "\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80"}) {
+    EXPECT_FALSE(IsUtf8(bytes)) << bytes;
+  }
+}
+
 TEST(ParseNumber, TakesTheWholeCellOrNothing) {
   EXPECT_EQ(ParseNumber("-12.5e1").value(), -125);
   EXPECT_EQ(ParseNumber("0").value(), 0);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,9 +10,10 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "ensemble/builder.h"
+#include "ensemble/command_source.h"
 #include "ensemble/run_spec.h"
 #include "lucid/base/version.h"
-#include "lucid/ensemble/ensemble.h"
 #include "train/group_trainer.h"
 
 namespace lucid {
@@ -49,24 +49,6 @@ Result<InstructionSet> ChooseInstructionSet(const std::string& name) {
       fmt::format("--instruction-set '{}' is not available here (auto{})", name, names));
 }
 
-// Everything one call of TrainEnsemble or MergeShards works with.
-struct Job {
-  const Dataset& dataset;
-  const EnsembleOptions& options;
-  std::string run;
-  StoreSpec spec;      // of the file being made
-  std::string target;  // its final path
-  const ProgressCallback& report;
-  std::stop_token stop;
-  Clock::time_point start = Clock::now();
-
-  bool whole() const { return options.shard.count == 1; }
-  void Report(std::string_view what, std::int64_t done, std::int64_t before) const {
-    const auto total = static_cast<std::int64_t>(spec.rows.size());
-    if (report) report({what, "networks", done, total, before});
-  }
-};
-
 Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
                     const EnsembleOptions& options, const std::string& run,
                     const ProgressCallback& progress, std::stop_token stop) {
@@ -74,7 +56,20 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   spec.rows = ShardOf(spec.rows, options.shard);
   LUCID_TRY(MakeDirectories(run));
   const std::string file = options.shard.count == 1 ? kEnsembleFile : ShardFile(options.shard);
-  return Job{dataset, options, run, std::move(spec), PathIn(run, file), progress, stop};
+  const bool partial = options.members != 0 && options.members < dataset.train.rows();
+  return Job{dataset,  options,           run, std::move(spec), TrainingText(options), partial,
+             progress, PathIn(run, file), stop};
+}
+
+// A kill between the last two steps leaves a store with its final name and no manifest. With
+// --resume it becomes unfinished again: every network is checked before a manifest vouches for it.
+Status ReopenWithoutManifest(const Job& job) {
+  if (!job.options.resume || !job.whole() || !Exists(job.target) ||
+      Exists(PathIn(job.run, kManifestFile))) {
+    return Ok();
+  }
+  LUCID_ASSIGN(const Store store, Store::Open(job.target, job.spec, /*writable=*/true));
+  return RenameDurably(job.target, Unfinished(job.target));
 }
 
 // Opens the store to fill: a new one, or with --resume the one an earlier process left.
@@ -118,26 +113,24 @@ Result<std::vector<std::int64_t>> Missing(const Job& job, const Store& store) {
   return missing;
 }
 
-// Trains the networks `missing` of the store, a group of SIMD lanes at a time.
+// Makes the networks `missing` of the store, as many at a time as the source likes.
 Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missing,
-            InstructionSet set) {
-  const TrainPlan plan(job.spec.architecture, job.dataset.train, job.options.train);
-  const GroupTrainer trainer(plan, set);
-  const std::int64_t lanes = trainer.lanes(), count = static_cast<std::int64_t>(missing.size());
+            const NetworkSource& source) {
+  const std::int64_t lanes = source.lanes(), count = static_cast<std::int64_t>(missing.size());
   const std::int64_t parameters = job.spec.architecture.parameters();
   std::mutex mutex;
   const std::int64_t before = store.networks() - count;
   std::int64_t done = before;
   Clock::time_point last_sync = Clock::now();
-  job.Report("training", done, before);
+  job.Report(source.verb(), done, before);
 
-  const auto train_group = [&](std::int64_t group, int) -> Status {
+  const auto make_group = [&](std::int64_t group, int) -> Status {
     const auto first = missing.begin() + group * lanes;
     const std::int64_t size = std::min(lanes, count - group * lanes);
     std::vector<std::int64_t> left_out;
     for (auto i = first; i != first + size; ++i) left_out.push_back(job.spec.rows[*i]);
     std::vector<float> weights(static_cast<std::size_t>(size * parameters));
-    LUCID_TRY(trainer.Train(left_out, weights, job.stop));
+    LUCID_TRY(source.Make(left_out, weights, job.stop));
     for (std::int64_t k = 0; k < size; ++k) {
       LUCID_TRY(
           store.Write(first[k], std::span(weights).subspan(static_cast<std::size_t>(k * parameters),
@@ -145,7 +138,7 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
     }
     std::lock_guard lock(mutex);
     done += size;
-    job.Report("training", done, before);
+    job.Report(source.verb(), done, before);
     // A kill loses nothing that was written; a power cut loses at most this much.
     if (SecondsSince(last_sync) > 30) {
       last_sync = Clock::now();
@@ -154,11 +147,12 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
     return Ok();
   };
   const Status status =
-      ParallelFor((count + lanes - 1) / lanes, job.options.threads, job.stop, train_group);
+      ParallelFor((count + lanes - 1) / lanes, job.options.threads, job.stop, make_group);
   if (!status.ok() && status.error().kind == ErrorKind::kInterrupted) {
     LUCID_TRY(store.Sync());
-    return Interrupted(fmt::format("stopped with {} of {} networks in '{}'; add --resume to go on",
-                                   done, store.networks(), job.run));
+    return Interrupted(fmt::format("stopped with {} of {} networks in '{}'; {} to go on", done,
+                                   store.networks(), job.run,
+                                   job.options.resume ? "run it again" : "add --resume"));
   }
   return status;
 }
@@ -171,7 +165,7 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::stri
       std::ranges::count_if(job.spec.rows, [](std::int64_t row) { return row >= 0; }));
   summary.trained_now = trained_now;
   summary.parameters = job.spec.architecture.parameters();
-  summary.partial = job.options.members != 0 && job.options.members < summary.rows;
+  summary.partial = job.partial;
   summary.seconds = SecondsSince(job.start);
   summary.networks_per_second =
       summary.seconds > 0 ? static_cast<double>(trained_now) / summary.seconds : 0;
@@ -208,7 +202,7 @@ Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
   manifest.partial = summary.partial;
   manifest.schema = job.dataset.schema;
   manifest.architecture = job.spec.architecture;
-  manifest.training = job.options.train.Canonical();
+  manifest.training = job.training;
   manifest.train_accuracy = summary.train_accuracy;
   manifest.test_accuracy = summary.test_accuracy;
   manifest.seconds = summary.seconds;
@@ -222,46 +216,66 @@ Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
   return summary;
 }
 
-// The target has its final name already: finished before (a kill between the rename and the
-// manifest lands here too, and is completed).
+// The target has its final name already: checked, not trained.
 Result<TrainSummary> AlreadyThere(const Job& job, const std::string& set) {
   if (!job.options.resume) {
     return InvalidInput(fmt::format(
         "'{}' exists: this run is there already; use it, or another --out", job.target));
   }
-  LUCID_ASSIGN(Store store, Store::Open(job.target, job.spec, /*writable=*/true));
+  LUCID_ASSIGN(const Store store, Store::Open(job.target, job.spec, /*writable=*/true));
   TrainSummary summary = Summarize(job, 0, set);
   if (!job.whole()) return summary;
-  const std::string manifest_path = PathIn(job.run, kManifestFile);
-  if (Exists(manifest_path)) {
-    LUCID_ASSIGN(const std::string text, ReadTextFile(manifest_path));
-    LUCID_ASSIGN(const Manifest manifest, ParseManifest(text, manifest_path));
-    summary.complete = true;
-    summary.train_accuracy = manifest.train_accuracy;
-    summary.test_accuracy = manifest.test_accuracy;
-    return summary;
-  }
-  LUCID_TRY(RenameDurably(job.target, Unfinished(job.target)));
-  return Finish(job, std::move(store), std::move(summary));
+  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(job.run, job.report));
+  summary.complete = true;
+  summary.train_accuracy = ensemble.manifest().train_accuracy;
+  summary.test_accuracy = ensemble.manifest().test_accuracy;
+  return summary;
 }
 
+// Our own training: a network per SIMD lane.
+class GroupSource final : public NetworkSource {
+ public:
+  GroupSource(const Job& job, InstructionSet set)
+      : plan_(job.spec.architecture, job.dataset.train, job.options.train),
+        trainer_(plan_, set),
+        name_(InstructionSetName(set)) {}
+
+  std::int64_t lanes() const override { return trainer_.lanes(); }
+  std::string verb() const override { return "training"; }
+  std::string name() const override { return name_; }
+  Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
+              std::stop_token stop) const override {
+    return trainer_.Train(left_out, out, stop);
+  }
+
+ private:
+  TrainPlan plan_;
+  GroupTrainer trainer_;
+  std::string name_;
+};
+
 }  // namespace
+
+Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
+  LUCID_TRY(ReopenWithoutManifest(job));
+  if (Exists(job.target)) return AlreadyThere(job, source.name());
+  LUCID_ASSIGN(Store store, OpenStore(job));
+  LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
+  LUCID_TRY(Fill(job, store, missing, source));
+  TrainSummary summary = Summarize(job, static_cast<std::int64_t>(missing.size()), source.name());
+  if (job.whole()) return Finish(job, std::move(store), std::move(summary));
+  LUCID_TRY(store.Sync());
+  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
+  return summary;
+}
 
 Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& architecture,
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress, std::stop_token stop) {
   LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(options.instruction_set));
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop));
-  if (Exists(job.target)) return AlreadyThere(job, InstructionSetName(set));
-  LUCID_ASSIGN(Store store, OpenStore(job));
-  LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
-  LUCID_TRY(Fill(job, store, missing, set));
-  TrainSummary summary =
-      Summarize(job, static_cast<std::int64_t>(missing.size()), InstructionSetName(set));
-  if (job.whole()) return Finish(job, std::move(store), std::move(summary));
-  LUCID_TRY(store.Sync());
-  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
-  return summary;
+  if (options.trainer.empty()) return BuildRun(job, GroupSource(job, set));
+  return BuildRun(job, CommandSource(job));
 }
 
 namespace {
@@ -327,11 +341,13 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
   EnsembleOptions whole = options;
   whole.shard = {};
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop));
+  LUCID_TRY(ReopenWithoutManifest(job));
   if (Exists(job.target)) return AlreadyThere(job, "merged");
   LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));
   // Merging is copying: what an interrupted merge left is written again.
-  ::unlink(Unfinished(job.target).c_str());
-  LUCID_ASSIGN(Store store, Store::Create(Unfinished(job.target), job.spec));
+  const std::string unfinished = Unfinished(job.target);
+  LUCID_ASSIGN(Store store, Exists(unfinished) ? Store::Open(unfinished, job.spec, true)
+                                               : Store::Create(unfinished, job.spec));
   std::vector<float> parameters(static_cast<std::size_t>(architecture.parameters()));
   std::int64_t at = 0;
   for (const Store& shard : shards) {

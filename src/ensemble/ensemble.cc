@@ -25,6 +25,23 @@ Status CheckDigest(const std::string& path, const Digest& expected) {
                   path, actual.Hex().substr(0, 16), expected.Hex().substr(0, 16)));
 }
 
+// The rows of a trained run follow from the manifest. Those of an imported partial one are only in
+// the store, whose digest is in the manifest.
+Result<std::vector<std::int64_t>> RowsOf(const Manifest& manifest, const SafetensorsHeader& header,
+                                         const std::string& path) {
+  if (!manifest.partial || !IsImported(manifest.training)) {
+    return NetworkRows(manifest.rows, manifest.members);
+  }
+  const std::vector<std::int64_t> shape = {manifest.members + 1};
+  LUCID_ASSIGN(const Tensor* tensor, header.Find("rows", TensorType::kI64, shape));
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(manifest.members + 1));
+  LUCID_ASSIGN(const File file, File::OpenToRead(path));
+  LUCID_TRY(file.ReadAt(tensor->begin, std::as_writable_bytes(std::span(rows))));
+  const Status good = CheckNetworkRows(rows, manifest.rows);
+  if (!good.ok()) return Mismatch(fmt::format("'{}': {}", path, good.error().message));
+  return rows;
+}
+
 }  // namespace
 
 struct Ensemble::Impl {
@@ -56,8 +73,14 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
   if (progress) progress({"checking the ensemble", "files", 1, 1, 0});
   LUCID_ASSIGN(Network network, LoadNetwork(network_path));
 
-  StoreSpec spec{manifest.architecture, manifest.run_key,
-                 NetworkRows(manifest.rows, manifest.members)};
+  // Before anything as large as the manifest claims is made.
+  LUCID_ASSIGN(const SafetensorsHeader header, SafetensorsHeader::Read(store_path));
+  if (header.tensors().empty() || header.tensors()[0].shape != std::vector{manifest.members + 1}) {
+    return Mismatch(fmt::format("'{}' does not hold the {} networks of the manifest", store_path,
+                                manifest.members + 1));
+  }
+  LUCID_ASSIGN(std::vector<std::int64_t> rows, RowsOf(manifest, header, store_path));
+  StoreSpec spec{manifest.architecture, manifest.run_key, std::move(rows)};
   LUCID_ASSIGN(const Store checked, Store::Open(store_path, spec, /*writable=*/false));
   LUCID_ASSIGN(MappedFile file, MappedFile::Open(store_path));
   StoreLayout layout(spec);

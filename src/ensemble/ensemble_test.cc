@@ -9,35 +9,13 @@
 
 #include "base/files.h"
 #include "ensemble/run_spec.h"
-#include "random/stream.h"
+#include "ensemble/test_support.h"
 
 namespace lucid {
 namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-Dataset SmallDataset(std::int64_t rows = 37) {
-  Dataset dataset;
-  dataset.directory = "made in the test";
-  dataset.schema = Schema::Parse(
-                       "column,kind,offset,divisor,categories\n"
-                       "a,numeric,0,1,\nb,numeric,0,1,\nc,numeric,0,1,\nlabel,label,,,no|yes\n",
-                       "schema")
-                       .value();
-  Stream stream(1, "small data set");
-  for (Table* table : {&dataset.train, &dataset.test}) {
-    table->features = 3;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (int k = 0; k < 3; ++k) table->x.push_back(static_cast<float>(stream.Uniform()));
-      table->y.push_back(table->x[3 * i] + table->x[3 * i + 1] > 1);
-    }
-  }
-  dataset.schema_digest = Sha256Of(dataset.schema.Canonical());
-  dataset.train_digest = TableDigest(dataset.train);
-  dataset.test_digest = TableDigest(dataset.test);
-  return dataset;
-}
 
 class EnsembleTest : public testing::Test {
  protected:
@@ -59,7 +37,9 @@ class EnsembleTest : public testing::Test {
     return Sha256OfFile(Folder(name) + "/" + kEnsembleFile).value();
   }
 
-  const std::string root_ = testing::TempDir() + "/lucid_ensemble_test";
+  const std::string root_ =
+      testing::TempDir() + "/lucid_ensemble_test_" +
+      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
   const Dataset dataset_ = SmallDataset();
   const Architecture net_ = Architecture::FromName("2x7", 3, 2).value();
   EnsembleOptions options_;

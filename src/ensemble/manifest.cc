@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "data/text.h"
 #include "ensemble/run_spec.h"
 
 namespace lucid {
@@ -12,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "lucid-run-1";
+constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // as in training
 
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -113,7 +115,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
   LUCID_TRY(read.status());
   if (format != kFormat) {
     return InvalidInput(
-        fmt::format("{}: format '{}', this version reads {}", source, format, kFormat));
+        fmt::format("{}: format {}, this version reads {}", source, Quoted(format), kFormat));
   }
   Manifest m;
   m.version = read.Text("/lucid");
@@ -156,7 +158,8 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
       m.architecture.classes() != m.schema.classes()) {
     return inconsistent("architecture and schema do not fit each other");
   }
-  if (m.rows < 2 || m.members < 1 || m.members > m.rows || m.partial != (m.members < m.rows)) {
+  if (m.rows < 2 || m.rows > kMaxRows || m.members < 1 || m.members > m.rows ||
+      m.partial != (m.members < m.rows)) {
     return inconsistent("rows, members and partial contradict each other");
   }
   return m;

@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/hasher.h"
 
 namespace lucid {
+namespace {
+
+constexpr std::string_view kImported = "imported ";
+
+}  // namespace
 
 Result<Shard> Shard::Parse(const std::string& text) {
   Shard shard;
@@ -35,11 +41,31 @@ Digest RunKey(const Digest& schema, const Digest& train, const std::string& arch
       .Finish();
 }
 
+std::string TrainingText(const EnsembleOptions& options) {
+  if (options.trainer.empty()) return options.train.Canonical();
+  return fmt::format("command seed={} {}", options.train.seed, options.trainer);
+}
+
+std::string ImportedText(const Digest& networks) {
+  return fmt::format("{}{}", kImported, networks.Hex());
+}
+
+bool IsImported(const std::string& training) { return training.starts_with(kImported); }
+
 std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members) {
   const std::int64_t count = members == 0 ? rows : members;
   std::vector<std::int64_t> result = {-1};
   for (std::int64_t i = 0; i < count; ++i) result.push_back(i * rows / count);
   return result;
+}
+
+Status CheckNetworkRows(const std::vector<std::int64_t>& networks, std::int64_t rows) {
+  const auto not_below = [](std::int64_t a, std::int64_t b) { return a >= b; };
+  if (!networks.empty() && networks.front() == -1 && networks.back() < rows &&
+      std::ranges::adjacent_find(networks, not_below) == networks.end()) {
+    return Ok();
+  }
+  return Mismatch(fmt::format("its rows are not N and ascending ones of the {} of the data", rows));
 }
 
 std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const Shard& shard) {
@@ -52,14 +78,8 @@ std::string ShardFile(const Shard& shard) {
   return fmt::format("shard-{}-of-{}.safetensors", shard.index, shard.count);
 }
 
-Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
-                           const EnsembleOptions& options) {
-  LUCID_TRY(options.train.Validate());
+Status CheckData(const Dataset& dataset, const Architecture& architecture) {
   const std::int64_t rows = dataset.train.rows();
-  if (options.members < 0 || options.members > rows) {
-    return InvalidInput(
-        fmt::format("--members {} must be from 1 to the {} training rows", options.members, rows));
-  }
   if (rows < 2) {
     return InvalidInput(fmt::format("{}: {} training row(s); leaving one out needs at least 2",
                                     dataset.directory, rows));
@@ -69,9 +89,21 @@ Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architect
         fmt::format("architecture '{}' does not fit data of {} features and {} classes",
                     architecture.Canonical(), dataset.features(), dataset.classes()));
   }
+  return Ok();
+}
+
+Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
+                           const EnsembleOptions& options) {
+  LUCID_TRY(options.train.Validate());
+  const std::int64_t rows = dataset.train.rows();
+  if (options.members < 0 || options.members > rows) {
+    return InvalidInput(
+        fmt::format("--members {} must be from 1 to the {} training rows", options.members, rows));
+  }
+  LUCID_TRY(CheckData(dataset, architecture));
   StoreSpec spec{architecture,
                  RunKey(dataset.schema_digest, dataset.train_digest, architecture.Canonical(),
-                        options.train.Canonical()),
+                        TrainingText(options)),
                  NetworkRows(rows, options.members)};
   if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
     return InvalidInput(fmt::format("--shard {}/{}: more shards than the {} networks",

@@ -13,13 +13,24 @@ namespace lucid {
 Digest RunKey(const Digest& schema, const Digest& train, const std::string& architecture,
               const std::string& training);
 
+// How the networks come to be, in one fixed spelling: part of the run key.
+std::string TrainingText(const EnsembleOptions& options);
+std::string ImportedText(const Digest& networks);  // `networks`: of all rows and parameters
+bool IsImported(const std::string& training);
+
 // The left-out rows of a run's networks in the order of the store: -1 (N), then ascending rows.
 std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members);
+
+// Requires of the rows of an imported run: -1, then ascending rows of the data.
+Status CheckNetworkRows(const std::vector<std::int64_t>& networks, std::int64_t rows);
 
 // The part of `rows` that a shard trains: contiguous, sizes differing by at most one.
 std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const Shard& shard);
 
 std::string ShardFile(const Shard& shard);  // "shard-2-of-8.safetensors"
+
+// Errors: data of less than two rows, or an architecture that does not fit it.
+Status CheckData(const Dataset& dataset, const Architecture& architecture);
 
 // Checks options against the data and lays out the store of the whole run.
 Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,

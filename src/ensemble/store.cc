@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/hasher.h"
+#include "data/text.h"
 
 namespace lucid {
 namespace {
@@ -57,10 +59,13 @@ Digest NetworkDigest(const Digest& run_key, std::int64_t row, std::span<const fl
 
 Result<Store> Store::Create(const std::string& path, const StoreSpec& spec) {
   // Under another name until the header and the rows are there: `path` never holds half of them.
+  // Its lock goes with it when it gets its name, so that of two processes one is refused.
   const std::string unborn = path + ".new";
-  ::unlink(unborn.c_str());
-  LUCID_ASSIGN(File file, File::CreateNew(unborn));
-  LUCID_TRY(file.Lock());
+  LUCID_ASSIGN(File file, File::CreateLocked(unborn));
+  if (std::filesystem::exists(path)) {
+    ::unlink(unborn.c_str());
+    return IoError(fmt::format("'{}' is there already: another process began this run", path));
+  }
   Store store(std::move(file), spec);
   const std::string header = store.layout_.header().Encode();
   Status made = store.file_.Reserve(store.layout_.header().file_size());
@@ -96,7 +101,7 @@ Result<Store> Store::Open(const std::string& path, const StoreSpec& spec, bool w
   LUCID_ASSIGN(const std::string key, found.Metadata("run_key"));
   if (format != kFormat) {
     return InvalidInput(
-        fmt::format("'{}' has format '{}', this version reads {}", path, format, kFormat));
+        fmt::format("'{}' has format {}, this version reads {}", path, Quoted(format), kFormat));
   }
   if (key == spec.run_key.Hex()) {
     return Mismatch(
@@ -107,7 +112,7 @@ Result<Store> Store::Open(const std::string& path, const StoreSpec& spec, bool w
   return Mismatch(
       fmt::format("'{}' belongs to another run (other data, architecture, training options "
                   "or seed: key {}, wanted {}); use its options, or another --out",
-                  path, key.substr(0, 16), spec.run_key.Hex().substr(0, 16)));
+                  path, Quoted(key.substr(0, 16)), spec.run_key.Hex().substr(0, 16)));
 }
 
 Status Store::Write(std::int64_t network, std::span<const float> parameters) {

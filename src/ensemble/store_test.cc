@@ -33,7 +33,9 @@ class StoreTest : public testing::Test {
     return parameters;
   }
 
-  const std::string folder_ = testing::TempDir() + "/lucid_store_test";
+  const std::string folder_ =
+      testing::TempDir() + "/lucid_store_test_" +
+      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
   const std::string path_ = folder_ + "/store";
 };
 
@@ -109,6 +111,23 @@ TEST_F(StoreTest, TwoProcessesCannotFillOneStore) {
   auto first = Store::Create(path_, Spec());
   ASSERT_TRUE(first.ok());
   EXPECT_THAT(Store::Open(path_, Spec(), true).error().message, HasSubstr("another process"));
+}
+
+TEST_F(StoreTest, OfTwoProcessesThatCreateItOneIsRefused) {
+  {
+    const auto first = File::CreateLocked(path_ + ".new");  // as far as another process got
+    ASSERT_TRUE(first.ok());
+    EXPECT_THAT(Store::Create(path_, Spec()).error().message, HasSubstr("another process"));
+  }
+  ASSERT_TRUE(Store::Create(path_, Spec()).ok()) << "its lock went with it";
+  EXPECT_THAT(Store::Create(path_, Spec()).error().message, HasSubstr("there already"));
+}
+
+TEST_F(StoreTest, WhatADeadProcessLeftBeforeItsBirthIsTakenOver) {
+  { ASSERT_TRUE(Store::Create(path_, Spec()).ok()); }
+  ASSERT_TRUE(WriteFileAtomically(path_ + "2.new", std::string(100'000, 'x')).ok());
+  { ASSERT_TRUE(Store::Create(path_ + "2", Spec()).ok()); }
+  EXPECT_EQ(Sha256OfFile(path_).value(), Sha256OfFile(path_ + "2").value());
 }
 
 TEST_F(StoreTest, NoSpaceIsKnownBeforeTheWorkStartsAndLeavesNothingBehind) {

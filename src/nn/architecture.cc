@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "data/text.h"
 
 namespace lucid {
 namespace {
@@ -22,7 +23,7 @@ Status CheckRange(std::string_view what, std::int64_t value, std::int64_t low, s
       fmt::format("architecture: {} is {}, must be from {} to {}", what, value, low, high));
 }
 
-std::optional<std::int64_t> ParseNumber(std::string_view text) {
+std::optional<std::int64_t> ParseWhole(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
@@ -110,8 +111,8 @@ Result<Architecture> Architecture::FromName(const std::string& name, std::int64_
   }
   const std::size_t cross = name.find('x');
   if (cross != std::string::npos) {
-    const auto depth = ParseNumber(std::string_view(name).substr(0, cross));
-    const auto width = ParseNumber(std::string_view(name).substr(cross + 1));
+    const auto depth = ParseWhole(std::string_view(name).substr(0, cross));
+    const auto width = ParseWhole(std::string_view(name).substr(cross + 1));
     if (depth && width) {
       LUCID_TRY(CheckRange("the number of hidden layers", *depth, 0, kMaxLayers));
       return Build(std::vector(static_cast<std::size_t>(*depth), HiddenLayer{.units = *width}),
@@ -119,8 +120,8 @@ Result<Architecture> Architecture::FromName(const std::string& name, std::int64_
     }
   }
   return InvalidInput(fmt::format(
-      "unknown architecture '{}': use LAYERSxNEURONS (2x50), conv, or the path of a .toml file",
-      name));
+      "unknown architecture {}: use LAYERSxNEURONS (2x50), conv, or the path of a .toml file",
+      Quoted(name)));
 }
 
 Result<std::vector<HiddenLayer>> Architecture::ParseToml(std::string_view text,
@@ -132,11 +133,13 @@ Result<std::vector<HiddenLayer>> Architecture::ParseToml(std::string_view text,
   try {
     document = toml::parse(text, source);
   } catch (const toml::parse_error& e) {
-    return InvalidInput(fmt::format("{}:{}: {}", source, e.source().begin.line, e.description()));
+    return InvalidInput(
+        fmt::format("{}:{}: {}", source, e.source().begin.line, Escaped(e.description())));
   }
   for (const auto& [key, value] : document) {
     if (key.str() != "layer") {
-      return InvalidInput(fmt::format("{}: unknown key '{}' (only [[layer]])", source, key.str()));
+      return InvalidInput(
+          fmt::format("{}: unknown key {} (only [[layer]])", source, Quoted(key.str())));
     }
   }
   const toml::array* layers = document["layer"].as_array();
@@ -161,7 +164,7 @@ Result<std::vector<HiddenLayer>> Architecture::ParseToml(std::string_view text,
       if (conv && key.str() == "width") field = &layer.width;
       if (conv && key.str() == "stride") field = &layer.stride;
       if (field == nullptr) {
-        return fail(i, fmt::format("unknown key '{}' in a {} layer", key.str(), *type));
+        return fail(i, fmt::format("unknown key {} in a {} layer", Quoted(key.str()), *type));
       }
       if (!number) return fail(i, fmt::format("'{}' must be a whole number", key.str()));
       *field = *number;
@@ -194,7 +197,7 @@ std::string Architecture::Canonical() const {
 Result<Architecture> Architecture::FromCanonical(std::string_view text) {
   const auto bad = [&] {
     return InvalidInput(
-        fmt::format("'{}' is not an architecture (like '21 > dense 50 > 2')", text.substr(0, 200)));
+        fmt::format("{} is not an architecture (like '21 > dense 50 > 2')", Quoted(text)));
   };
   std::vector<std::vector<std::string_view>> parts(1);
   for (std::string_view rest = text; !rest.empty();) {
@@ -209,7 +212,7 @@ Result<Architecture> Architecture::FromCanonical(std::string_view text) {
     if (parts.size() > kMaxLayers + 2) return bad();
   }
   if (parts.size() < 2 || parts.front().size() != 1 || parts.back().size() != 1) return bad();
-  const auto inputs = ParseNumber(parts.front()[0]), classes = ParseNumber(parts.back()[0]);
+  const auto inputs = ParseWhole(parts.front()[0]), classes = ParseWhole(parts.back()[0]);
   if (!inputs || !classes) return bad();
   std::vector<HiddenLayer> hidden;
   for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
@@ -217,14 +220,14 @@ Result<Architecture> Architecture::FromCanonical(std::string_view text) {
     HiddenLayer layer;
     std::optional<std::int64_t> units, width, stride;
     if (words.size() == 2 && words[0] == "dense") {
-      units = ParseNumber(words[1]);
+      units = ParseWhole(words[1]);
       width = stride = 1;
     } else if (words.size() == 6 && words[0] == "conv" && words[2] == "width" &&
                words[4] == "stride") {
       layer.kind = HiddenLayer::Kind::kConv;
-      units = ParseNumber(words[1]);
-      width = ParseNumber(words[3]);
-      stride = ParseNumber(words[5]);
+      units = ParseWhole(words[1]);
+      width = ParseWhole(words[3]);
+      stride = ParseWhole(words[5]);
     }
     if (!units || !width || !stride) return bad();
     layer.units = *units;

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/hasher.h"
+#include "data/text.h"
 #include "nn/parameter_tensors.h"
 #include "nn/safetensors.h"
 
@@ -62,7 +63,7 @@ Result<Network> LoadNetwork(const std::string& path) {
                SafetensorsHeader::Parse(file.bytes(), file.bytes().size(), path));
   LUCID_ASSIGN(const std::string format, header.Metadata("format"));
   if (format != kFormat) {
-    return InvalidInput(fmt::format("{}: format '{}' is not {}", path, format, kFormat));
+    return InvalidInput(fmt::format("{}: format {} is not {}", path, Quoted(format), kFormat));
   }
   LUCID_ASSIGN(const std::string canonical, header.Metadata("architecture"));
   LUCID_ASSIGN(Architecture architecture, Architecture::FromCanonical(canonical));
@@ -72,11 +73,16 @@ Result<Network> LoadNetwork(const std::string& path) {
     return InvalidInput(fmt::format("{}: has {} tensors, its architecture needs {}", path,
                                     header.tensors().size(), parameters.size()));
   }
-  network.parameters.resize(static_cast<std::size_t>(network.architecture.parameters()));
+  // All of them first: a small file that claims a large architecture gets no memory for it.
+  std::vector<const Tensor*> tensors;
   for (const ParameterTensor& p : parameters) {
     LUCID_ASSIGN(const Tensor* tensor, header.Find(p.name, TensorType::kF32, p.shape));
-    std::memcpy(network.parameters.data() + p.offset, file.bytes().data() + tensor->begin,
-                tensor->bytes());
+    tensors.push_back(tensor);
+  }
+  network.parameters.resize(static_cast<std::size_t>(network.architecture.parameters()));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(network.parameters.data() + parameters[i].offset,
+                file.bytes().data() + tensors[i]->begin, tensors[i]->bytes());
   }
   if (!std::ranges::all_of(network.parameters, [](float v) { return std::isfinite(v); })) {
     return InvalidInput(fmt::format("{}: holds a parameter that is not finite", path));

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "data/text.h"
 
 namespace lucid {
 namespace {
@@ -58,7 +59,7 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& source) {
     if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.empty() &&
         !keys.back().insert(value.get<std::string>()).second) {
-      problem = fmt::format("'{}' appears twice", value.get<std::string>());
+      problem = fmt::format("{} appears twice", Quoted(value.get<std::string>()));
     }
     return problem.empty();
   };
@@ -76,7 +77,7 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& source) {
 Result<Tensor> ParseTensor(const std::string& name, const Json& json, std::uint64_t data_at,
                            const std::string& source) {
   const auto bad = [&](std::string_view rule) {
-    return InvalidInput(fmt::format("{}: tensor '{}': {}", source, name, rule));
+    return InvalidInput(fmt::format("{}: tensor {}: {}", source, Quoted(name), rule));
   };
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets")) {
@@ -86,7 +87,11 @@ Result<Tensor> ParseTensor(const std::string& name, const Json& json, std::uint6
   tensor.name = name;
   const auto type = std::find_if(kTypes.begin(), kTypes.end(),
                                  [&](const auto& t) { return json["dtype"] == t.name; });
-  if (type == kTypes.end()) return bad("dtype must be F32, I64 or U8");
+  if (type == kTypes.end()) {
+    const std::string given = json["dtype"].is_string() ? json["dtype"].get<std::string>() : "?";
+    return bad(fmt::format("dtype is {}, must be F32 (weights; in PyTorch: .float()), I64 or U8",
+                           Quoted(given)));
+  }
   tensor.type = type->type;
   const Json& shape = json["shape"];
   if (!shape.is_array() || shape.size() > kMaxRank) return bad("shape must be a list of sizes");
@@ -203,7 +208,7 @@ Result<SafetensorsHeader> SafetensorsHeader::Parse(std::span<const std::byte> st
   for (const Tensor& tensor : header.tensors_) {
     if (tensor.begin != at) {
       return InvalidInput(
-          fmt::format("{}: a hole or an overlap before tensor '{}'", source, tensor.name));
+          fmt::format("{}: a hole or an overlap before tensor {}", source, Quoted(tensor.name)));
     }
     at = tensor.end;
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -26,6 +27,11 @@ struct Shard {
 
 struct EnsembleOptions {
   TrainOptions train;
+  // Not empty: networks are trained by this command instead, and of `train` only the seed counts.
+  // /bin/sh -c runs it once per network, `threads` at a time, with LUCID_DATA (the data folder),
+  // LUCID_ROWS (how many of its training rows), LUCID_LEAVE_OUT (the row to leave out, from 0, or
+  // "none"), LUCID_SEED, LUCID_ARCH (canonical) and LUCID_OUT (the .safetensors file to write).
+  std::string trainer;
   std::int64_t members = 0;  // 0: a member for every row; otherwise only so many, evenly spaced,
                              // and every artefact says that the run is partial
   Shard shard;
@@ -45,7 +51,7 @@ struct Manifest {
   bool partial = false;      // members < rows
   Schema schema;
   Architecture architecture;
-  std::string training;                          // TrainOptions::Canonical()
+  std::string training;                          // how: SGD options, a command, "imported ..."
   double train_accuracy = 0, test_accuracy = 0;  // test: NaN where there is no test file
   double seconds = 0;                            // of the process that finished it
   Digest run_key;                                // of everything that determines the weights
@@ -87,6 +93,25 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
                                  const EnsembleOptions& options, const std::string& run,
                                  const std::vector<std::string>& folders,
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+struct ImportOptions {
+  std::optional<Architecture> architecture;  // given: every network must have it
+  bool partial = false;                      // there may be rows without a network
+  int threads = 0;                           // 0: all cores
+  std::vector<std::string> command;          // recorded in the manifest
+};
+
+// Makes a run of networks trained elsewhere (see ImportNetwork for the files): `network` is N;
+// `members` is a folder with a file for each leave-one-out network, whose name holds one number,
+// the left-out row, or a safetensors file with a first axis of networks and, unless they are all
+// rows in order, I64 [n] "rows". Called again after a stop it goes on; what the run is made of is
+// in its key.
+// Errors: rows missing (unless options.partial), out of range or there twice; networks that do not
+// fit the data, differ in architecture, or are not finite; as TrainEnsemble for the folder.
+Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& network,
+                                    const std::string& members, const ImportOptions& options,
+                                    const std::string& run, const ProgressCallback& progress = {},
+                                    std::stop_token stop = {});
 
 // A finished run, opened for reading. The ensemble is mapped, not loaded. Move-only, thread-safe.
 class Ensemble {

@@ -1,0 +1,51 @@
+// The steps that every run is built with, wherever its networks come from.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "ensemble/store.h"
+#include "lucid/ensemble/ensemble.h"
+
+namespace lucid {
+
+// Everything that building one store works with.
+struct Job {
+  const Dataset& dataset;
+  const EnsembleOptions& options;
+  std::string run;
+  StoreSpec spec;        // of the file being made
+  std::string training;  // for the manifest; in the run key
+  bool partial = false;  // rows without a member
+  const ProgressCallback& report;
+  std::string target;  // the final path of the file
+  std::stop_token stop;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+
+  bool whole() const { return options.shard.count == 1; }
+  void Report(std::string_view what, std::int64_t done, std::int64_t before) const {
+    const auto total = static_cast<std::int64_t>(spec.rows.size());
+    if (report) report({what, "networks", done, total, before});
+  }
+};
+
+// How a network comes to be: trained here, trained by a command, read from a file.
+class NetworkSource {
+ public:
+  virtual ~NetworkSource() = default;
+  virtual std::int64_t lanes() const { return 1; }  // networks at a time
+  virtual std::string verb() const = 0;             // "training": for progress
+  virtual std::string name() const = 0;             // "avx2": for the manifest
+  // Makes network k without row left_out[k] (-1: N) into out[k * parameters ...]. Thread-safe.
+  // Requires: 1 <= left_out.size() <= lanes().
+  virtual Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
+                      std::stop_token stop) const = 0;
+};
+
+// Fills the store of `job` with what is missing; a whole run gets its manifest.
+Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source);
+
+}  // namespace lucid

@@ -1,0 +1,27 @@
+// The picture of a leak map as SVG. Shapes have classes ("lm-..."), colours come from a style
+// sheet: the same picture is a file of its own or a part of a page.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lucid/data/dataset.h"
+#include "lucid/report/leak_map.h"
+
+namespace lucid {
+
+// Of more training rows a sample is drawn: more dots hide what they show.
+inline constexpr std::int64_t kMostDots = 1500;
+
+enum class Shade { kLight, kDark };
+
+// The rules that colour the picture.
+std::string LeakSvgStyle(Shade shade);
+
+// The <svg> element. `style` goes into a <style> element of its own if it is not empty.
+std::string LeakSvgElement(const LeakMap& map, const Dataset& dataset, const std::string& style);
+
+// Class c has the colours "lm-region-k" and "lm-dot-k" with k = c modulo this.
+inline constexpr int kClassColours = 6;
+
+}  // namespace lucid

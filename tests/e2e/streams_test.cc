@@ -1,0 +1,109 @@
+// What goes to stdout, what to stderr, and what happens when one of them cannot be written to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Streams : public testing::Test {
+ protected:
+  Streams() { EXPECT_EQ(Run("data synth2d --rows 40 --out p").code, 0); }
+  Outcome Run(const std::string& arguments, RunOptions options = {}) {
+    options.folder = folder_.path();
+    return RunLucid(Words(arguments), options);
+  }
+  Scratch folder_;
+};
+
+TEST_F(Streams, TrainJsonIsOneDocumentWithTheFieldsOfTheContract) {
+  const Outcome outcome = Run("train --data p --arch 2x5 --epochs 2 --out r --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json json = outcome.Json();
+  ASSERT_TRUE(json.is_object()) << outcome.out;
+  EXPECT_EQ(json.value("run", ""), "r");
+  EXPECT_EQ(json.value("rows", 0), 40);
+  EXPECT_EQ(json.value("members", 0), 40);
+  EXPECT_EQ(json.value("parameters", 0), 2 * 5 + 5 + 5 * 5 + 5 + 5 * 2 + 2);
+  for (const char* field : {"train_accuracy", "test_accuracy"}) {
+    ASSERT_TRUE(json[field].is_number()) << field;
+    EXPECT_GE(json[field], 0);
+    EXPECT_LE(json[field], 1);
+  }
+  for (const char* field : {"seconds", "networks_per_second"}) {
+    ASSERT_TRUE(json[field].is_number()) << field;
+    EXPECT_GT(json[field], 0);
+  }
+  EXPECT_EQ(outcome.err, "") << "a short run has nothing to say";
+}
+
+TEST_F(Streams, EveryJsonOutputIsOneDocument) {
+  for (const char* command :
+       {"data describe p", "data encode p --out p.npz", "data synth2d --rows 9 --out q",
+        "data fetch --list", "demo --rows 20 --grid 10 --out d"}) {
+    const Outcome outcome = Run(std::string(command) + " --json");
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    EXPECT_TRUE(outcome.Json().is_object()) << command << "\n" << outcome;
+  }
+}
+
+// Progress goes to stderr as plain lines where that is no terminal, and --quiet leaves it out.
+TEST_F(Streams, ProgressIsPlainLinesOnStderrUnlessQuiet) {
+  const Scratch big;
+  ASSERT_EQ(RunLucid(Words("data synth2d --rows 20000 --out p"), {.folder = big.path()}).code, 0);
+  const std::string train = "train --data p --epochs 50 --threads 1 --out ";
+  Process loud(Words(train + "loud"), {.folder = big.path()});
+  Process quiet(Words(train + "quiet --quiet"), {.folder = big.path()});
+  EXPECT_TRUE(WaitFor([&] { return loud.Err().find('\n') != std::string::npos; }, 60));
+  EXPECT_EQ(quiet.Err(), "");
+  for (Process* process : {&loud, &quiet}) process->Signal(SIGTERM);
+  const Outcome outcome = loud.Wait();
+  EXPECT_EQ(outcome.code, 3) << outcome;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(
+      outcome.err,
+      testing::ContainsRegex("training: [0-9]+/20001 networks \\([0-9]+ %\\), .*/s, ETA [0-9:]+"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("\r")));
+  EXPECT_EQ(quiet.Wait().code, 3);
+}
+
+TEST_F(Streams, NoEscapeCodesWithoutATerminal) {
+  for (const RunOptions& options : {RunOptions{}, RunOptions{.env = {{"NO_COLOR", "1"}}},
+                                    RunOptions{.env = {{"TERM", "xterm-256color"}}}}) {
+    for (const char* command : {"--help", "train --help", "data describe p", "train --fly",
+                                "train --data p --epochs 1 --resume --out r"}) {
+      const Outcome outcome = Run(command, options);
+      EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("\x1b"))) << command;
+    }
+  }
+}
+
+TEST_F(Streams, AFullStdoutIsAnError) {
+  ASSERT_EQ(Run("train --data p --epochs 1 --out r").code, 0);
+  for (const char* command :
+       {"--help", "--version", "train --help", "data describe p", "data describe p --json",
+        "data fetch --list", "data synth2d --rows 9 --out q",
+        "train --data p --epochs 1 --out s --json", "train --data p --epochs 1 --out r --resume"}) {
+    const Outcome outcome = Run(command, {.stdout_to = "/dev/full"});
+    EXPECT_EQ(outcome.code, 2) << command << "\n" << outcome;
+    EXPECT_THAT(outcome.err, HasSubstr("standard output")) << command;
+  }
+}
+
+// Nobody reads the complaint, but the exit code is right and the work goes on.
+TEST_F(Streams, AFullStderrChangesNoExitCode) {
+  const RunOptions full = {.stderr_to = "/dev/full"};
+  EXPECT_EQ(Run("train --fly", full).code, 2);
+  EXPECT_EQ(Run("train --data nowhere --out r", full).code, 2);
+  EXPECT_EQ(Run("train --data p --epochs 1 --out r", full).code, 0);
+}
+
+}  // namespace
+}  // namespace lucid::test

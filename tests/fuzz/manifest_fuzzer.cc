@@ -1,0 +1,77 @@
+// Any bytes as a manifest.json, also with the digests put right, which no mutation would hit. What
+// is accepted fits together and can be written and read back; what is refused gets one printable
+// line.
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "ensemble/run_spec.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void RequireOneLine(const std::string& message) {
+  Require(!message.empty());
+  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
+}
+
+void CheckManifest(std::string_view text) {
+  const auto manifest = lucid::ParseManifest(text, "manifest.json");
+  if (!manifest.ok()) return RequireOneLine(manifest.error().message);
+  Require(manifest->rows >= 2 && manifest->members >= 1 && manifest->members <= manifest->rows);
+  Require(manifest->partial == (manifest->members < manifest->rows));
+  Require(manifest->architecture.inputs() == manifest->schema.features());
+  Require(manifest->architecture.classes() == manifest->schema.classes());
+  Require(manifest->architecture.parameters() > 0);
+  if (manifest->members < 10'000) {
+    std::int64_t before = -2;
+    for (const std::int64_t row : lucid::NetworkRows(manifest->rows, manifest->members)) {
+      Require(row > before && row < manifest->rows);
+      before = row;
+    }
+  }
+  const std::string encoded = lucid::EncodeManifest(*manifest);
+  const auto again = lucid::ParseManifest(encoded, "again");
+  Require(again.ok() && lucid::EncodeManifest(*again) == encoded);
+  Require(again->run_key == manifest->run_key && again->schema == manifest->schema);
+}
+
+const std::string* TextAt(const Json& json, const char* path) {
+  const Json::json_pointer pointer(path);
+  if (!json.contains(pointer)) return nullptr;
+  return json.at(pointer).get_ptr<const std::string*>();
+}
+
+// The manifest with the digests its own fields have, where there are such fields.
+void CheckWithRightDigests(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("hashes") || !json["hashes"].is_object()) return;
+  const std::string *schema_text = TextAt(json, "/data/schema"),
+                    *architecture = TextAt(json, "/architecture"),
+                    *training = TextAt(json, "/training"), *train = TextAt(json, "/hashes/train");
+  if (schema_text == nullptr || architecture == nullptr || training == nullptr) return;
+  const auto schema = lucid::Schema::Parse(*schema_text, "schema");
+  const auto train_digest = lucid::Digest::FromHex(train == nullptr ? "" : *train);
+  if (!schema.ok() || !train_digest.ok()) return;
+  const lucid::Digest schema_digest = lucid::Sha256Of(schema->Canonical());
+  json["hashes"]["schema"] = schema_digest.Hex();
+  json["hashes"]["run_key"] =
+      lucid::RunKey(schema_digest, *train_digest, *architecture, *training).Hex();
+  CheckManifest(json.dump());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  CheckManifest(text);
+  CheckWithRightDigests(text);
+  return 0;
+}
