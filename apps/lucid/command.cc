@@ -112,10 +112,11 @@ void ReadConfig(CLI::App& command, const std::string& path) {
   }
   for (const auto& [key, value] : document) {
     const std::uint32_t line = key.source().begin.line;
-    CLI::Option* option = command.get_option_no_throw("--" + std::string(key.str()));
+    const std::string name(key.str());
+    CLI::Option* option = command.get_option_no_throw("--" + name);
     if (option == nullptr || !option->get_configurable()) {
-      throw refuse(
-          line, fmt::format("'{}' is not an option of 'lucid {}'", key.str(), command.get_name()));
+      throw refuse(line,
+                   fmt::format("'{}' is not an option of 'lucid {}'", name, command.get_name()));
     }
     if (option->count() > 0) continue;
     std::vector<std::string> results;
@@ -129,7 +130,7 @@ void ReadConfig(CLI::App& command, const std::string& path) {
       } else if (const auto word = item.value_exact<std::string>()) {
         results.push_back(*word);
       } else {
-        throw refuse(line, fmt::format("'{}' must be a number, a text, true or false", key.str()));
+        throw refuse(line, fmt::format("'{}' must be a number, a text, true or false", name));
       }
     };
     if (const toml::array* list = value.as_array()) {

@@ -357,6 +357,12 @@ GroupTrainer::GroupTrainer(const TrainPlan& plan, InstructionSet set)
 
 Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<float> out,
                            std::stop_token stop) const {
+  const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
+  if (left_out.empty() || left_out.size() > static_cast<std::size_t>(lanes_) ||
+      out.size() != left_out.size() * parameters) {
+    return InternalError(fmt::format("a group of {} networks and {} numbers for {} lanes",
+                                     left_out.size(), out.size(), lanes_));
+  }
   std::vector<LayerState> layers;
   for (const Layer& shape : plan_->architecture().layers()) {
     LayerState layer{shape, {}};
@@ -370,7 +376,6 @@ Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<flo
   if (!PathOf(set_).train(*plan_, layers, lanes, out, stop)) {
     return Interrupted("training stopped on request");
   }
-  const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
   for (std::size_t k = 0; k < left_out.size(); ++k) {
     const auto network = out.subspan(k * parameters, parameters);
     if (std::ranges::all_of(network, [](float v) { return std::isfinite(v); })) continue;

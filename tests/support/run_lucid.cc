@@ -42,6 +42,7 @@ struct Launch {
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -53,7 +54,8 @@ std::vector<std::string> Environment(const std::map<std::string, std::string>& e
     const std::string text = *variable;
     if (!extra.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
-  for (const auto& [name, value] : extra) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : extra)
+    all.push_back(std::string(name).append("=").append(value));
   return all;
 }
 
