@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "random/stream.h"
+#include "train/row_ranking.h"
 
 namespace lucid {
 
@@ -14,7 +15,8 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table,
     : architecture_(architecture),
       table_(&table),
       options_(options),
-      batches_((table.rows() + options.batch - 1) / options.batch) {
+      batches_((table.rows() + options.batch - 1) / options.batch),
+      ranked_(RankRows(table)) {
   Stream weights(options.seed, "initial weights");
   initial_.resize(static_cast<std::size_t>(architecture.parameters()));
   for (const Layer& layer : architecture.layers()) {
@@ -26,9 +28,17 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table,
 }
 
 void TrainPlan::Order(std::int64_t epoch, std::vector<std::int32_t>& order) const {
-  order.resize(static_cast<std::size_t>(table_->rows()));
-  std::iota(order.begin(), order.end(), 0);
-  Stream(options_.seed, "row order", static_cast<std::uint64_t>(epoch)).Shuffle(order);
+  std::vector<std::int32_t> shuffled(ranked_.size()), batch_of(ranked_.size());
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  Stream(options_.seed, "row order", static_cast<std::uint64_t>(epoch)).Shuffle(shuffled);
+  for (std::size_t i = 0; i < shuffled.size(); ++i) {
+    batch_of[shuffled[i]] =
+        static_cast<std::int32_t>(static_cast<std::int64_t>(i) / options_.batch);
+  }
+  std::vector<std::int64_t> next(static_cast<std::size_t>(batches_));
+  for (std::int64_t b = 0; b < batches_; ++b) next[b] = b * options_.batch;
+  order.resize(ranked_.size());
+  for (const std::int32_t row : ranked_) order[next[batch_of[row]]++] = row;
 }
 
 std::span<const std::int32_t> TrainPlan::Batch(std::span<const std::int32_t> order,

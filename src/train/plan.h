@@ -30,7 +30,9 @@ class TrainPlan {
   // The order of all rows in one epoch: drawn from the seed and the epoch, not from who is left
   // out. (Drawn again by whoever needs it: kept for all epochs it would grow with epochs * rows.)
   void Order(std::int64_t epoch, std::vector<std::int32_t>& order) const;
-  // The rows of one batch, in the order in which they are summed.
+  // The rows of one batch, in the order in which they are summed: alike rows side by side
+  // (RankRows). The kernels skip what is zero in a few neighbouring rows at once, and alike rows
+  // have their zeros in the same places.
   std::span<const std::int32_t> Batch(std::span<const std::int32_t> order,
                                       std::int64_t batch) const;
   float Rate(std::int64_t epoch, std::int64_t batch) const;
@@ -40,6 +42,7 @@ class TrainPlan {
   const Table* table_;
   TrainOptions options_;
   std::int64_t batches_;
+  std::vector<std::int32_t> ranked_;  // all rows, alike ones side by side
   std::vector<float> initial_;
 };
 
