@@ -66,6 +66,7 @@ std::vector<std::string> Environment(const std::vector<std::string>& own) {
 Result<pid_t> Start(const std::string& command, const std::vector<std::string>& environment,
                     const std::string& log) {
   std::vector<char*> variables;
+  variables.reserve(environment.size() + 1);
   for (const std::string& text : environment) variables.push_back(const_cast<char*>(text.c_str()));
   variables.push_back(nullptr);
   std::string shell = "/bin/sh", option = "-c", text = command;

@@ -28,7 +28,7 @@ class EnsembleTest : public testing::Test {
   }
 
   std::string Folder(const std::string& name) const { return root_ + "/" + name; }
-  Result<TrainSummary> Train(const std::string& name, EnsembleOptions options,
+  Result<TrainSummary> Train(const std::string& name, const EnsembleOptions& options,
                              const ProgressCallback& progress = {},
                              std::stop_token stop = {}) const {
     return TrainEnsemble(dataset_, net_, options, Folder(name), progress, stop);

@@ -52,7 +52,7 @@ class ImportTest : public testing::Test {
   void Save(std::int64_t row, const std::string& path) const {
     ASSERT_TRUE(SaveNetwork(Made(row), path).ok());
   }
-  Result<TrainSummary> Import(const std::string& members, ImportOptions options = {},
+  Result<TrainSummary> Import(const std::string& members, const ImportOptions& options = {},
                               const std::string& run = "run") const {
     return ImportEnsemble(dataset_, FileOf(-1), root_ + "/" + members, options, root_ + "/" + run);
   }

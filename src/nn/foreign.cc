@@ -122,6 +122,7 @@ Result<std::vector<TensorLayer>> CollectLayers(const SafetensorsHeader& header,
 Result<Architecture> ChainTensorLayers(const std::vector<TensorLayer>& layers,
                                        const NetworkFit& fit, const std::string& source) {
   std::vector<ForeignLayer> chain;
+  chain.reserve(layers.size());
   for (const TensorLayer& layer : layers) chain.push_back(layer.layer);
   return ChainLayers(chain, fit, source);
 }

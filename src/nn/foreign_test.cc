@@ -36,6 +36,7 @@ class ForeignTest : public testing::Test {
   // As PyTorch's safetensors writes a state dict: no metadata of ours.
   std::string Write(const std::vector<Given>& tensors) const {
     std::vector<Tensor> list;
+    list.reserve(tensors.size());
     for (const Given& given : tensors) list.push_back({.name = given.name, .shape = given.shape});
     std::string bytes = SafetensorsHeader::Build(std::move(list), {{"format", "pt"}}).Encode();
     for (const Given& given : tensors) {

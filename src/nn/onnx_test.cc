@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
@@ -179,7 +180,7 @@ TEST(Onnx, SoftmaxIsRefusedBecauseLogitsAreNeeded) {
     Model model = TwoLayers();
     model.Then("Gemm", {"2.weight", "2.bias"}).With("transB", 1).Then(op);
     EXPECT_THAT(model.Message(kFit), HasSubstr("logits"));
-    EXPECT_THAT(model.Message(kFit), HasSubstr("'/" + op + "4' ('" + op + "')"));
+    EXPECT_THAT(model.Message(kFit), HasSubstr(fmt::format("'/{0}4' ('{0}')", op)));
   }
 }
 
