@@ -88,13 +88,14 @@ bool Inside(const std::vector<Contour>& rings, double x, double y) {
 
 TEST(Contour, EverySignPatternOfThreeByThreeIsFilledWhereItIsPositive) {
   for (int pattern = 0; pattern < 512; ++pattern) {
-    std::vector<double> values;
-    for (int k = 0; k < 9; ++k) values.push_back((pattern >> k & 1) != 0 ? 1 + 0.1 * k : -1);
+    std::vector<double> values(9);
+    for (int k = 0; k < 9; ++k) values[k] = (pattern >> k & 1) != 0 ? 1 + 0.1 * k : -1;
     const auto rings = ZeroContours(values, 3, ContourEnds::kClosed);
     for (const Contour& ring : rings) EXPECT_TRUE(ring.closed) << pattern;
     for (int k = 0; k < 9; ++k) {
       // A little inside the edge of the grid, on which rings run.
-      const double x = 1 + 0.99 * (k % 3 - 1), y = 1 + 0.99 * (k / 3 - 1);
+      const int column = k % 3 - 1, row = k / 3 - 1;
+      const double x = 1 + 0.99 * column, y = 1 + 0.99 * row;
       EXPECT_EQ(Inside(rings, x, y), values[static_cast<std::size_t>(k)] > 0)
           << pattern << " " << k;
     }

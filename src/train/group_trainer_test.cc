@@ -227,8 +227,8 @@ TEST_P(GroupTrainerTest, ANetworkDoesNotDependOnItsNeighboursInTheGroup) {
   const auto parameters = static_cast<std::size_t>(plan_.architecture().parameters());
   const std::vector<float> alone = Train(set, {2});
   const int lanes = GroupTrainer(plan_, set).lanes();
-  std::vector<std::int64_t> others;
-  for (int i = 0; i < lanes; ++i) others.push_back((7 * i + 1) % table_.rows());
+  std::vector<std::int64_t> others(static_cast<std::size_t>(lanes));
+  for (int i = 0; i < lanes; ++i) others[i] = (7 * i + 1) % table_.rows();
   others.back() = 2;
   const std::vector<float> together = Train(set, others);
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.end() - parameters));
