@@ -9,6 +9,8 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(libzip REQUIRED)
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP
+find_package(GMP REQUIRED)
 find_package(CLI11 REQUIRED)
 # Only the messages (onnx_proto); its CMake package does not find the protobuf it needs itself.
 find_package(Protobuf REQUIRED)

@@ -85,6 +85,7 @@ class ProgressRenderer {
     } else if (p.total > 0 && rate > 0) {
       line += fmt::format(", ETA {}", Duration(static_cast<double>(p.total - p.done) / rate));
     }
+    if (!p.detail.empty()) line += fmt::format(", {}", p.detail);
     line = terminal_ ? fmt::format("\r{}\x1b[K", line) : line + "\n";
     std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
@@ -95,6 +96,17 @@ class ProgressRenderer {
   Clock::time_point start_, last_;
   bool shown_ = false;
 };
+
+// "lucid data fetch", "lucid-check".
+std::string NameOf(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : NameOf(*parent) + " " + command.get_name();
+}
+
+std::string ProgramOf(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : ProgramOf(*parent);
+}
 
 // Every option that the command line does not give gets what the file says.
 void ReadConfig(CLI::App& command, const std::string& path) {
@@ -115,8 +127,7 @@ void ReadConfig(CLI::App& command, const std::string& path) {
     const std::string name(key.str());
     CLI::Option* option = command.get_option_no_throw("--" + name);
     if (option == nullptr || !option->get_configurable()) {
-      throw refuse(line,
-                   fmt::format("'{}' is not an option of 'lucid {}'", name, command.get_name()));
+      throw refuse(line, fmt::format("'{}' is not an option of '{}'", name, NameOf(command)));
     }
     if (option->count() > 0) continue;
     std::vector<std::string> results;
@@ -181,6 +192,12 @@ bool Session::LogsAtLeast(std::string_view level) const {
 CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
                      const std::string& description, const std::string& example, Run run) {
   CLI::App* command = parent.add_subcommand(name, description);
+  MakeCommand(*command, session, example, std::move(run));
+  return command;
+}
+
+void MakeCommand(CLI::App& app, Session& session, const std::string& example, Run run) {
+  CLI::App* command = &app;
   command->footer("Example:\n  " + example);
   // The first option, because CLI11 runs their callbacks in this order: what the file says is there
   // when the others are looked at.
@@ -200,12 +217,11 @@ CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name
   command->add_option("--log-level", session.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
-  command->final_callback([run = std::move(run)] {
+  command->final_callback([command, run = std::move(run)] {
     const Result<ExitCode> code = run();
-    if (!code.ok()) throw CLI::RuntimeError(ReportError(code.error()));
+    if (!code.ok()) throw CLI::RuntimeError(ReportError(code.error(), ProgramOf(*command)));
     if (*code != kDone) throw CLI::RuntimeError(*code);
   });
-  return command;
 }
 
 void Complain(std::string_view line) {
@@ -213,8 +229,8 @@ void Complain(std::string_view line) {
   std::fputs(shown.c_str(), stderr);
 }
 
-ExitCode ReportError(const Error& error) {
-  Complain("lucid: " + error.message);
+ExitCode ReportError(const Error& error, std::string_view program) {
+  Complain(fmt::format("{}: {}", program, error.message));
   switch (error.kind) {
     case ErrorKind::kInvalidInput:
     case ErrorKind::kIo:

@@ -55,12 +55,15 @@ using Run = std::function<Result<ExitCode>()>;
 CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
                      const std::string& description, const std::string& example, Run run);
 
+// The same for an app that is there: for a program that is one command by itself.
+void MakeCommand(CLI::App& command, Session& session, const std::string& example, Run run);
+
 // One line on stderr, whatever the text holds. A stderr that cannot be written to is no reason to
 // stop: this never fails.
 void Complain(std::string_view line);
 
 // One line on stderr and the exit code that belongs to the kind of error.
-ExitCode ReportError(const Error& error);
+ExitCode ReportError(const Error& error, std::string_view program = "lucid");
 
 // stdout, checked: a full disk behind a redirection is an error, not silence.
 Status PrintJson(const nlohmann::ordered_json& document);
@@ -69,9 +72,18 @@ Status Print(const std::string& text);
 // A run that is there, or a shard of it. `done`: what was done with its networks ("trained").
 Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done);
 
+// "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
+Result<double> ParseDuration(const std::string& text);
+
+// Adds an option that takes a duration, in seconds afterwards.
+CLI::Option* AddDuration(CLI::App& command, const std::string& name, double& seconds,
+                         const std::string& description);
+
 void AddDataCommand(CLI::App& root, Session& session);
 void AddTrainCommand(CLI::App& root, Session& session);
 void AddImportCommand(CLI::App& root, Session& session);
+void AddBoundCommand(CLI::App& root, Session& session);
+void AddAblationCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
 
 }  // namespace lucid::app

@@ -46,7 +46,7 @@ Result<Dataset> PrepareData(const DemoArguments& arguments, std::uint64_t seed) 
   const Result<Dataset> expected = LoadDataset(again);
   std::error_code ignored;
   std::filesystem::remove_all(again, ignored);
-  if (!expected.ok()) return expected.error();
+  LUCID_TRY(expected);
   LUCID_ASSIGN(Dataset found, LoadDataset(folder));
   if (found.schema_digest == expected->schema_digest &&
       found.train_digest == expected->train_digest && found.test_digest == expected->test_digest) {
@@ -164,7 +164,7 @@ Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments)
         "stopped; what was trained is kept in '{}': the same command goes on from there",
         arguments.out));
   }
-  if (!result.ok()) return result.error();
+  LUCID_TRY(result);
   LUCID_TRY(session.json ? PrintJson(ToJson(*result, arguments.out)) : Print(ToText(*result)));
   return kDone;
 }

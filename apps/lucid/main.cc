@@ -1,120 +1,18 @@
-#include <csignal>
-#include <exception>
-#include <iostream>
-#include <new>
-#include <thread>
-
-#include <fmt/format.h>
-#include <pthread.h>
-
-#include "command.h"
-#include "lucid/base/version.h"
-
-namespace {
-
-using namespace lucid::app;
-
-// Ctrl-C and SIGTERM ask for a stop; a thread waits for them, so no work happens in a handler. A
-// second one ends the process at once (what is on disk is resumable at any moment).
-class SignalWatcher {
- public:
-  SignalWatcher() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // inherited by every later thread
-    thread_ = std::jthread([this](const std::stop_token& done) { Watch(done); });
-  }
-  ~SignalWatcher() {
-    thread_.request_stop();
-    // Blocked everywhere: it wakes the thread, which sees that the work is done.
-    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
-    pthread_kill(thread_.native_handle(), SIGTERM);
-  }
-  SignalWatcher(const SignalWatcher&) = delete;
-  SignalWatcher& operator=(const SignalWatcher&) = delete;
-
-  std::stop_token token() const { return stop_.get_token(); }
-
- private:
-  void Watch(const std::stop_token& done) {
-    int signal = 0;
-    while (sigwait(&signals_, &signal) == 0 && !done.stop_requested()) {
-      if (stop_.stop_requested()) std::_Exit(128 + signal);
-      Complain("stopping (once more to stop at once)");
-      stop_.request_stop();
-    }
-  }
-
-  sigset_t signals_{};
-  std::stop_source stop_;
-  std::jthread thread_;
-};
-
-// What is wrong with the command line. An unknown word is named before what is missing: it may be
-// why.
-std::string UsageError(const CLI::App& root, const CLI::ParseError& error) {
-  const CLI::App* command = &root;
-  std::string path = "lucid";
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    path += " " + command->get_name();
-  }
-  std::string problem = error.what();
-  if (const std::vector<std::string> unknown = root.remaining(/*recurse=*/true); !unknown.empty()) {
-    const bool option = unknown.front().starts_with('-');
-    const bool group = command->get_require_subcommand_min() > 0;
-    problem = fmt::format("unknown {} '{}'",
-                          option  ? "option"
-                          : group ? "command"
-                                  : "argument",
-                          unknown.front());
-  }
-  return fmt::format("lucid: {} (see '{} --help')", problem, path);
-}
-
-int Main(int argc, char** argv) {
-  const SignalWatcher watcher;
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error with a message
-  std::signal(SIGXFSZ, SIG_IGN);  // so is a file size limit
-
-  Session session;
-  session.stop = watcher.token();
-  session.arguments.assign(argv, argv + argc);
-
-  CLI::App root("LUCID: individually differentially private label-only access to neural networks",
-                "lucid");
-  root.set_version_flag("--version", lucid::Version());
-  root.require_subcommand(1);
-  root.footer("Start with:  lucid demo --out demo");
-  AddDataCommand(root, session);
-  AddTrainCommand(root, session);
-  AddImportCommand(root, session);
-  AddDemoCommand(root, session);
-  try {
-    root.parse(argc, argv);
-  } catch (const CLI::RuntimeError& e) {
-    return e.get_exit_code();
-  } catch (const CLI::Success& e) {
-    const int code = root.exit(e);  // --help, --version
-    return std::cout.flush() ? code
-                             : ReportError(lucid::IoError("cannot write to standard output"));
-  } catch (const CLI::ParseError& e) {
-    Complain(UsageError(root, e));
-    return kBadInput;
-  }
-  return kDone;
-}
-
-}  // namespace
+#include "program.h"
 
 int main(int argc, char** argv) {
-  try {
-    return Main(argc, argv);
-  } catch (const std::bad_alloc&) {
-    Complain("lucid: out of memory");
-  } catch (const std::exception& e) {
-    Complain(fmt::format("lucid: internal error: {}", e.what()));
-  }
-  return kInternalError;
+  using namespace lucid::app;
+  return RunProgram(
+      argc, argv, "lucid",
+      "LUCID: individually differentially private label-only access to neural networks",
+      [](CLI::App& root, Session& session) {
+        root.require_subcommand(1);
+        root.footer("Start with:  lucid demo --out demo");
+        AddDataCommand(root, session);
+        AddTrainCommand(root, session);
+        AddImportCommand(root, session);
+        AddBoundCommand(root, session);
+  AddAblationCommand(root, session);
+  AddDemoCommand(root, session);
+      });
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_fields.h"
 #include "data/text.h"
 #include "ensemble/run_spec.h"
 
@@ -16,65 +17,6 @@ constexpr std::string_view kFormat = "lucid-run-1";
 constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // as in training
 
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-// Reads typed fields and remembers the first thing that is wrong.
-class FieldReader {
- public:
-  FieldReader(const Json& json, std::string source) : json_(json), source_(std::move(source)) {}
-
-  std::string Text(const char* path) {
-    const Json* field = At(path);
-    if (field != nullptr && field->is_string()) return field->get<std::string>();
-    return Wrong<std::string>(path, "a text");
-  }
-  std::int64_t Whole(const char* path) {
-    const Json* field = At(path);
-    if (field != nullptr && field->is_number_integer()) return field->get<std::int64_t>();
-    return Wrong<std::int64_t>(path, "a whole number");
-  }
-  bool Flag(const char* path) {
-    const Json* field = At(path);
-    if (field != nullptr && field->is_boolean()) return field->get<bool>();
-    return Wrong<bool>(path, "true or false");
-  }
-  double Number(const char* path) {
-    const Json* field = At(path);
-    if (field != nullptr && field->is_null()) return std::numeric_limits<double>::quiet_NaN();
-    if (field != nullptr && field->is_number()) return field->get<double>();
-    return Wrong<double>(path, "a number");
-  }
-  Digest Sha256(const char* path) {
-    const Result<Digest> digest = Digest::FromHex(Text(path));
-    return digest.ok() ? *digest : Wrong<Digest>(path, "a SHA-256 digest");
-  }
-  std::vector<std::string> Texts(const char* path) {
-    const Json* field = At(path);
-    std::vector<std::string> texts;
-    for (const Json& item : field != nullptr && field->is_array() ? *field : Json::array({0})) {
-      if (!item.is_string()) return Wrong<std::vector<std::string>>(path, "a list of texts");
-      texts.push_back(item.get<std::string>());
-    }
-    return texts;
-  }
-  Status status() const { return problem_.empty() ? Ok() : Status(InvalidInput(problem_)); }
-
- private:
-  const Json* At(const char* path) const {
-    const nlohmann::json_pointer<std::string> pointer(path);
-    return json_.contains(pointer) ? &json_.at(pointer) : nullptr;
-  }
-  template <typename T>
-  T Wrong(const char* path, std::string_view expected) {
-    if (problem_.empty()) {
-      problem_ = fmt::format("{}: '{}' must be {}: damaged, or not a LUCID manifest", source_,
-                             path + 1, expected);
-    }
-    return {};
-  }
-  const Json& json_;
-  std::string source_;
-  std::string problem_;
-};
 
 }  // namespace
 
@@ -110,7 +52,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
   if (json.is_discarded() || !json.is_object()) {
     return InvalidInput(fmt::format("{}: not a JSON object: truncated or damaged", source));
   }
-  FieldReader read(json, source);
+  JsonFields read(json, source, "manifest");
   const std::string format = read.Text("/format");
   LUCID_TRY(read.status());
   if (format != kFormat) {

@@ -128,7 +128,7 @@ class ChainReader {
     if (op == "Squeeze") done = Squeeze();
     if (op == "Identity") done = OnlyCurrent(1);
     if (op == "MatMul" || op == "Add" || op == "Relu") LUCID_TRY(CheckAttributes({}));
-    if (!done.ok()) return done;
+    LUCID_TRY(done);
     current_ = node.output(0);
     return Ok();
   }

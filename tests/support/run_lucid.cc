@@ -35,7 +35,9 @@ struct Launch {
       const struct rlimit limit = {options->file_size_limit, options->file_size_limit};
       if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(126);
     }
-    ::execve(LUCID_PROGRAM, arguments.data(), environment.data());
+    const std::string& program = options->program;
+    ::execve(program.empty() ? LUCID_PROGRAM : program.c_str(), arguments.data(),
+             environment.data());
     ::_exit(127);
   }
 };
@@ -163,7 +165,7 @@ Outcome Process::Wait() {
   outcome_.peak_megabytes = static_cast<double>(usage.ru_maxrss) / 1024;
   if (WIFEXITED(status)) outcome_.code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome_.signal = WTERMSIG(status);
-  EXPECT_NE(outcome_.code, 127) << "cannot run " << LUCID_PROGRAM;
+  EXPECT_NE(outcome_.code, 127) << "cannot run " << LUCID_PROGRAM << " " << options_.program;
   return outcome_;
 }
 

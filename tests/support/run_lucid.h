@@ -14,6 +14,7 @@ namespace lucid::test {
 
 struct RunOptions {
   std::string folder = {};                      // to run in; empty: here
+  std::string program = {};                     // its path; empty: lucid
   std::map<std::string, std::string> env = {};  // beside what this process has
   std::string stdout_to = {}, stderr_to = {};   // files instead of pipes ("/dev/full")
   std::uint64_t file_size_limit = 0;            // RLIMIT_FSIZE; 0: none

@@ -15,6 +15,7 @@ struct Progress {
   std::int64_t total = 0;  // 0: not known
   std::int64_t done_before =
       0;  // of `done`, how many were there at the start (rates leave them out)
+  std::string_view detail = {};  // what else is worth knowing now: "beta in [0.21, 0.24]"
 };
 
 // Called from any thread, one call at a time. Empty: nobody is looking.

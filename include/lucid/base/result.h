@@ -86,8 +86,8 @@ inline Status Ok() { return {}; }
 // LUCID_TRY(expr): returns the error of a Status or Result to the caller, otherwise goes on.
 #define LUCID_TRY(expr)                                 \
   do {                                                  \
-    if (auto lucid_status = (expr); !lucid_status.ok()) \
-      return ::lucid::Error(lucid_status.error());      \
+    if (const auto& lucid_status = (expr); !lucid_status.ok()) \
+      return ::lucid::Error(lucid_status.error());             \
   } while (false)
 
 // LUCID_ASSIGN(auto x, expr): declares or assigns from a Result, or returns its error.

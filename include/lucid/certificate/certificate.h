@@ -1,0 +1,106 @@
+// What was proved about a run: for every class, an upper bound of the largest confidence at which
+// some input is given that class by N and another by a leave-one-out network.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lucid/base/digest.h"
+#include "lucid/base/result.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+class Ensemble;
+
+// An input that N gives class c with confidence f(x), and member `member` does not.
+struct Witness {
+  std::vector<float> x;     // in the domain
+  std::int64_t member = 0;  // of the ensemble
+  std::int64_t row = 0;     // the training row it was trained without
+};
+
+enum class BoundStatus {
+  kExact,     // beta_upper equals beta_lower up to the solver's safe rounding, or is 0
+  kGap,       // within the requested gap
+  kDeadline,  // stopped early: valid, not as tight as asked
+};
+std::string_view NameOf(BoundStatus status);  // "exact", "gap", "deadline"
+
+struct ClassBound {
+  std::int32_t label = 0;
+  // Proved: no x of the domain with N's label c and f(x) > beta_upper has a member i with g_i(x) <=
+  // member_error. +inf: nothing is known (then the guard noises every input of this class). >= 0.
+  double beta_upper = 0;
+  // f(witness) rounded down, or 0 without a witness.
+  double beta_lower = 0;
+  std::optional<Witness> witness;
+  BoundStatus status = BoundStatus::kDeadline;
+  double seconds = 0;
+  // Counters of the engine, for people: "subsets", "milps", "timeouts", "regions", ...
+  std::vector<std::pair<std::string, std::int64_t>> counters;
+
+  // (beta_upper - beta_lower) / beta_upper; 0 if both are 0; 1 if beta_upper is infinite.
+  double Gap() const;
+};
+
+struct Certificate {
+  std::string version;               // of LUCID
+  std::vector<std::string> command;  // for people
+  std::string engine;                // "milp", "native"
+  std::string options;               // everything that determined the search, one fixed spelling
+  std::string domain = "box";        // "box": [0,1]^d
+  std::int64_t rows = 0, members = 0;
+  bool partial = false;  // members < rows: nothing is claimed about the other rows
+  // Bounds of |computed - exact| confidence: of N (the guard subtracts it), and the largest of any
+  // member (in the constraint the bounds were proved for).
+  double network_error = 0, member_error = 0;
+  std::vector<ClassBound> classes;  // one per class, in order
+  double seconds = 0;
+  // What it was proved for. architecture: of its canonical text. network: Network::digest(), of
+  // what N is, so that it can be checked with a network in memory. ensemble: of the file
+  // ensemble.safetensors; it and the other three are those of the run's manifest.
+  Digest run_key, schema_digest, train_digest, architecture_digest, network_digest, ensemble_digest;
+};
+
+// A certificate that claims nothing yet: everything that follows from the run, every bound and the
+// members' error +inf. Where an engine starts.
+Certificate UnprovedCertificate(const Ensemble& ensemble);
+
+// JSON (design: "classes", "engine", "seconds", "hashes"; numbers that carry a guarantee also as
+// exact hex floats, and only those are read back). The last field, "seal", is the SHA-256 of the
+// document without it, so that a changed byte anywhere is noticed. docs/certificate.md has every
+// byte. -0 is written as 0; a counter that is there twice counts once.
+std::string EncodeCertificate(const Certificate& certificate);
+// Errors name the source and the field or line. Accepts exactly what EncodeCertificate writes:
+// unknown, missing or repeated fields, NaN, negative bounds, lower above upper, or a wrong seal are
+// refused.
+Result<Certificate> ParseCertificate(std::string_view text, const std::string& source);
+
+// Replaces the file atomically. Errors: as Parse (what could not be read back is not written), kIo.
+Status SaveCertificate(const Certificate& certificate, const std::string& path);
+Result<Certificate> LoadCertificate(const std::string& path);
+
+// A certificate that was checked against the network it belongs to. Whoever holds one may trust
+// its bounds for this network: there is no other way to make one, and guards take nothing else.
+class VerifiedCertificate {
+ public:
+  // Checks digests of architecture and network, the number of classes, and that network_error is
+  // this network's forward error. kMismatch names the first difference.
+  static Result<VerifiedCertificate> Verify(Certificate certificate, const Network& network);
+
+  const Certificate& certificate() const { return certificate_; }
+  double beta(std::int32_t label) const { return certificate_.classes[label].beta_upper; }
+
+ private:
+  explicit VerifiedCertificate(Certificate certificate) : certificate_(std::move(certificate)) {}
+  Certificate certificate_;
+};
+
+inline constexpr const char* kCertificateFile = "certificate.json";
+
+}  // namespace lucid

@@ -1,0 +1,70 @@
+// The iDP-DB of every class of a run: what `lucid bound` computes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lucid/base/progress.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/certificate.h"
+#include "lucid/ensemble/ensemble.h"
+
+namespace lucid {
+
+// The paper's system and the variants of its ablation study (section 7, Table 4).
+enum class Variant {
+  kNaive,  // a MILP for every member; nothing is known before the last one is solved
+  kH,      // one hyper-network of all members
+  kHM,     // + matching dependencies
+  kHMRiS,  // + relax-if-similar
+  kHMB,    // matching dependencies and the branch and bound over subsets
+  kFull,   // all of it: LUCID-Compute
+};
+inline constexpr Variant kVariants[] = {Variant::kNaive, Variant::kH,   Variant::kHM,
+                                        Variant::kHMRiS, Variant::kHMB, Variant::kFull};
+std::string_view NameOf(Variant variant);  // "naive", "H", "HM", "HMRiS", "HMB", "full"
+Result<Variant> VariantNamed(std::string_view name);
+
+bool UsesHyperNetwork(Variant variant);
+bool UsesMatchingDependencies(Variant variant);
+bool UsesRelaxIfSimilar(Variant variant);
+bool UsesBranchAndBound(Variant variant);
+
+struct MilpBoundOptions {
+  Variant variant = Variant::kFull;
+  double tau = 0.01;  // relax-if-similar: the largest difference interval that counts as similar
+  double gap = 0.01;  // relative; of every MILP, and of the whole
+  double time_limit = 8 * 3600.0;    // seconds for all classes together
+  double class_limit = std::numeric_limits<double>::infinity();  // seconds for one class
+  double subset_limit = 40 * 60.0;   // seconds for one MILP
+  bool tighten = true;               // neuron bounds by linear programs too
+  std::optional<std::int32_t> label;  // only this class; the others stay unknown (+inf)
+  std::uint64_t seed = 0;            // of clustering and attack
+  int threads = 0;                   // 0: all cores. Subsets are solved at the same time
+  bool resume = false;               // go on with the journal of an earlier process
+  std::string journal;               // file; empty: none
+  std::vector<std::string> command;  // recorded in the certificate
+  // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
+  std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
+
+  Status Validate(std::int32_t classes) const;
+  // Everything that determines the bounds, in one fixed spelling (not limits, threads, files).
+  std::string Canonical() const;
+};
+
+// The paper's LUCID-Compute (Algorithm 1) for every class. Ensures: the bounds of the certificate
+// are proved (see ClassBound) whatever the solver did; a deadline or a stop gives looser ones with
+// status kDeadline, never an error. With the same options, 1 and many threads give the same
+// beta_upper as long as no limit is reached. Killed at any moment, it loses the MILPs in flight.
+// Errors: options out of range; a journal of other options or of another run; no HiGHS.
+Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoundOptions& options,
+                                        const ProgressCallback& progress = {},
+                                        std::stop_token stop = {});
+
+}  // namespace lucid

@@ -1,0 +1,31 @@
+// The rows of a network's layers in a mixed-integer program (equations 3d-3g).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bounds/neuron_bounds.h"
+#include "hyper/hyper_network.h"
+#include "milp/model.h"
+
+namespace lucid {
+
+// Columns of a layer's outputs z, by unit. A neuron that is zero for every input has none (-1).
+using LayerColumns = std::vector<std::int32_t>;
+
+// Columns of a whole network's weighted sums z^ ([layer][unit]; -1: none).
+using SumColumns = std::vector<LayerColumns>;
+
+// A column for the weighted sum z^ of every network inside `hyper`, given the outputs below:
+// between b_lo + sum w_lo z and b_hi + sum w_hi z, which is right because z >= 0 (Eq. 3d, 3e).
+std::int32_t AddWeightedSum(MilpModel& model, const Layer& layer, const HyperNetwork& hyper,
+                            std::int64_t unit, Interval range, const LayerColumns& below);
+
+// The whole layer m: weighted sums, and ReLU where the layer has one: exact with a binary column
+// (Eq. 3f, 3g), or for units marked in `relaxed` the triangle above it (relax-if-similar). Neurons
+// whose phase is known get neither. Appends the columns of the weighted sums to `sums`.
+LayerColumns AddLayer(MilpModel& model, std::size_t m, const HyperNetwork& hyper,
+                      const NeuronBounds& bounds, const LayerColumns& below,
+                      const std::vector<char>* relaxed, SumColumns& sums);
+
+}  // namespace lucid

@@ -1,0 +1,296 @@
+// LUCID-Compute: attack, then Algorithm 1 for each class, then the certificate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/hasher.h"
+#include "base/parallel.h"
+#include "hyper/cluster.h"
+#include "lucid/base/version.h"
+#include "lucid/verify/bound.h"
+#include "verify/attack.h"
+#include "verify/encoding.h"
+#include "verify/journal.h"
+#include "verify/subset_search.h"
+#include "verify/tighten.h"
+#include "verify/witness.h"
+
+namespace lucid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+Clock::time_point In(double seconds) {
+  constexpr double kYears = 1e9;  // a time_point overflows beyond some centuries
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+             std::clamp(seconds, 0.0, kYears)));
+}
+
+// The largest forward error of any member: every member's label is right about its exact outputs up
+// to this.
+Result<double> LargestError(const Members& members, int threads, std::stop_token stop) {
+  std::vector<double> errors(static_cast<std::size_t>(members.count()));
+  LUCID_TRY(ParallelFor(members.count(), threads, std::move(stop), [&](std::int64_t i, int) {
+    errors[i] = Evaluator(members.Member(i)).ConfidenceErrorBound();
+    return Ok();
+  }));
+  return std::ranges::max(errors);
+}
+
+// Everything that stays the same over the classes and subsets of one run.
+struct Problem {
+  const Members& members;
+  const NetworkFacts& facts;
+  const MilpBoundOptions& options;
+  double member_error;
+  SubsetJournal* journal;  // may be null
+};
+
+// One class: the hooks of the subset search.
+class ClassSearch {
+ public:
+  ClassSearch(const Problem& problem, std::int32_t label, const AttackResult& attack,
+              Clock::time_point deadline, std::stop_token stop)
+      : problem_(problem),
+        label_(label),
+        deadline_(deadline),
+        stop_(std::move(stop)),
+        attack_lower_(attack.beta_lower),
+        witnesses_(problem.facts.network, problem.members, label, attack.beta_lower,
+                   attack.witness) {
+    // What is already known to leak need not be looked at more closely than the gap.
+    enough_ = attack_lower_ * (1 + problem.options.gap);
+  }
+
+  Result<ClassBound> Run(const std::function<void(double, double, std::int64_t)>& report) {
+    SubsetSearchOptions search;
+    search.branch = UsesBranchAndBound(problem_.options.variant);
+    search.enough = enough_;
+    search.threads = EffectiveThreads(problem_.options.threads);
+    search.deadline = deadline_;
+    search.stop = stop_;
+    SubsetSearchHooks hooks;
+    hooks.solve = [this](const Subset& subset, const SubsetSearchHooks::Improve& improve) {
+      return Solve(subset, improve);
+    };
+    hooks.split = [this](const Subset& subset) { return Split(subset); };
+    hooks.report = [&](double bound, std::int64_t solved) {
+      if (report) report(witnesses_.beta_lower(), bound, solved);
+    };
+    LUCID_ASSIGN(const SubsetSearchSummary summary,
+                 SearchSubsets(Start(), Ceiling(), search, hooks));
+    return Outcome(summary);
+  }
+
+ private:
+  std::vector<Subset> Start() const {
+    Subset all(static_cast<std::size_t>(problem_.members.count()));
+    std::iota(all.begin(), all.end(), 0);
+    if (UsesHyperNetwork(problem_.options.variant)) return {all};
+    std::vector<Subset> single;
+    single.reserve(all.size());
+    for (const std::int32_t member : all) single.push_back({member});
+    return single;
+  }
+
+  // No input has a confidence above this.
+  double Ceiling() const {
+    const NetworkFacts& facts = problem_.facts;
+    std::vector<double> coefficients(facts.bounds.pre.back().size(), 0);
+    double ceiling = kInfinity;
+    for (std::size_t other = 0; other < coefficients.size(); ++other) {
+      if (other == static_cast<std::size_t>(label_)) continue;
+      std::ranges::fill(coefficients, 0);
+      coefficients[label_] = 1;
+      coefficients[other] = -1;
+      ceiling = std::min(ceiling, OutputUpperBound(facts.point, facts.bounds, coefficients));
+    }
+    return std::max(ceiling, 0.0);
+  }
+
+  Result<SubsetBound> Solve(const Subset& subset, const SubsetSearchHooks::Improve& improve) {
+    const Digest digest = SubsetDigest(label_, subset);
+    const double limit = problem_.options.subset_limit;
+    if (problem_.journal != nullptr) {
+      if (const auto known = problem_.journal->Find(digest, limit)) return *known;
+    }
+    LUCID_ASSIGN(const SubsetBound bound, SolveMilp(subset, In(limit), improve));
+    if (problem_.journal != nullptr && bound.complete) {
+      LUCID_TRY(problem_.journal->Append(digest, bound, limit));
+    }
+    return bound;
+  }
+
+  // Algorithm 1, lines 7-12: hyper-network, encoding, differences, solver.
+  Result<SubsetBound> SolveMilp(const Subset& subset, Clock::time_point own_deadline,
+                                const SubsetSearchHooks::Improve& improve) {
+    const MilpBoundOptions& options = problem_.options;
+    const HyperNetwork hyper = HyperNetwork::Of(problem_.members, subset);
+    const Clock::time_point deadline = std::min(own_deadline, deadline_);
+    NetworkFacts facts = problem_.facts;
+    NeuronBounds bounds = LinearBounds(hyper, facts.bounds.input);
+    EncodingOptions encoding_options;
+    encoding_options.matching_dependencies = UsesMatchingDependencies(options.variant);
+    encoding_options.relax_if_similar = UsesRelaxIfSimilar(options.variant);
+    encoding_options.tau = options.tau;
+    encoding_options.member_error = problem_.member_error;
+    encoding_options.floor = attack_lower_;
+    if (options.tighten) {
+      LUCID_TRY(TightenByLp(facts, hyper, bounds, label_, encoding_options, {3, deadline, stop_}));
+    }
+    const Encoding encoding = Encode(facts, hyper, bounds, label_, encoding_options);
+    LUCID_ASSIGN(const std::unique_ptr<LpSolver> lp, MakeHighsLp(encoding.model));
+    MilpOptions milp;
+    milp.gap = options.gap;
+    milp.enough = enough_;
+    milp.deadline = deadline;
+    milp.stop = stop_;
+    milp.report = [&](double bound, std::int64_t) { improve(std::max(bound, attack_lower_)); };
+    milp.repair = [&](std::span<const double> point) {
+      return witnesses_.Try(point, encoding.input, subset);
+    };
+    const MilpResult result = Maximise(encoding.model, *lp, milp);
+    const bool cut_short =
+        result.end == MilpResult::End::kStopped ||
+        (result.end == MilpResult::End::kDeadline && deadline_ < own_deadline);
+    // Nothing feasible: no input above the floor leaks.
+    return SubsetBound{std::max(result.bound.value(), attack_lower_), !cut_short,
+                       result.end == MilpResult::End::kDeadline, result.nodes, result.unproved};
+  }
+
+  Result<std::vector<Subset>> Split(const Subset& subset) {
+    ClusterOptions cluster;
+    cluster.seed = problem_.options.seed;
+    return SplitBySimilarity(problem_.members, subset, cluster, stop_);
+  }
+
+  ClassBound Outcome(const SubsetSearchSummary& summary) const {
+    ClassBound bound;
+    bound.label = label_;
+    bound.beta_lower = witnesses_.beta_lower();
+    bound.witness = witnesses_.best();
+    bound.beta_upper = std::max(summary.bound, bound.beta_lower);
+    constexpr double kRounding = 1e-6;  // of the safe dual bounds
+    const double slack = bound.beta_upper - bound.beta_lower;
+    if (slack <= kRounding * std::max(1.0, bound.beta_upper)) {
+      bound.status = BoundStatus::kExact;
+    } else if (summary.end == SubsetSearchSummary::End::kSolved) {
+      bound.status = summary.timed_out > 0 && bound.beta_upper > enough_ ? BoundStatus::kDeadline
+                                                                         : BoundStatus::kGap;
+    } else {
+      bound.status = BoundStatus::kDeadline;
+    }
+    bound.counters = {{"milps", summary.solved},       {"splits", summary.splits},
+                      {"timeouts", summary.timed_out}, {"nodes", summary.nodes},
+                      {"unproved", summary.unproved},  {"largest_open", summary.largest_open}};
+    return bound;
+  }
+
+  const Problem& problem_;
+  const std::int32_t label_;
+  const Clock::time_point deadline_;
+  const std::stop_token stop_;
+  const double attack_lower_;
+  double enough_ = 0;
+  WitnessKeeper witnesses_;
+};
+
+Digest JournalKey(const Ensemble& ensemble, const MilpBoundOptions& options) {
+  Hasher hasher;
+  hasher.Text(Version()).Text(options.Canonical());
+  hasher.Bytes(std::as_bytes(std::span(ensemble.manifest().ensemble_digest.bytes)));
+  return hasher.Finish();
+}
+
+Certificate Frame(const Ensemble& ensemble, const MilpBoundOptions& options) {
+  const Manifest& manifest = ensemble.manifest();
+  Certificate certificate;
+  certificate.version = Version();
+  certificate.command = options.command;
+  certificate.engine = "milp";
+  certificate.options = options.Canonical();
+  certificate.rows = manifest.rows;
+  certificate.members = manifest.members;
+  certificate.partial = manifest.partial;
+  certificate.network_error = Evaluator(ensemble.network()).ConfidenceErrorBound();
+  certificate.run_key = manifest.run_key;
+  certificate.schema_digest = manifest.schema_digest;
+  certificate.train_digest = manifest.train_digest;
+  certificate.architecture_digest = Sha256Of(manifest.architecture.Canonical());
+  certificate.network_digest = ensemble.network().digest();
+  certificate.ensemble_digest = manifest.ensemble_digest;
+  return certificate;
+}
+
+ClassBound Unknown(std::int32_t label) {
+  ClassBound bound;
+  bound.label = label;
+  bound.beta_upper = kInfinity;
+  return bound;
+}
+
+}  // namespace
+
+Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoundOptions& options,
+                                        const ProgressCallback& progress, std::stop_token stop) {
+  const Clock::time_point start = Clock::now();
+  const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
+  LUCID_TRY(options.Validate(classes));
+  Certificate certificate = Frame(ensemble, options);
+  std::optional<SubsetJournal> journal;
+  if (!options.journal.empty()) {
+    LUCID_ASSIGN(journal, SubsetJournal::Open(options.journal, JournalKey(ensemble, options),
+                                              options.resume));
+  }
+  const EnsembleMembers members(ensemble);
+  LUCID_ASSIGN(certificate.member_error, LargestError(members, options.threads, stop));
+  const NetworkFacts facts =
+      FactsOf(ensemble.network(), UnitBox(ensemble.network().architecture.inputs()));
+  const Problem problem{members, facts, options, certificate.member_error,
+                        journal ? &*journal : nullptr};
+  const Clock::time_point deadline = In(options.time_limit);
+  for (std::int32_t label = 0; label < classes; ++label) {
+    if (options.label.value_or(label) != label) {
+      certificate.classes.push_back(Unknown(label));
+      continue;
+    }
+    const int left = options.label ? 1 : classes - label;
+    const Clock::time_point begin = Clock::now();
+    const Clock::time_point own =
+        std::min(begin + (deadline - begin) / left, In(options.class_limit));
+    AttackOptions attack_options;
+    attack_options.seed = options.seed;
+    attack_options.threads = options.threads;
+    const Result<AttackResult> attack =
+        Attack(ensemble.network(), members, label, {}, attack_options, stop);
+    if (!attack.ok() && attack.error().kind != ErrorKind::kInterrupted) return attack.error();
+    ClassSearch search(problem, label, attack.ok() ? *attack : AttackResult{}, own, stop);
+    LUCID_ASSIGN(ClassBound bound,
+                 search.Run([&](double lower, double upper, std::int64_t solved) {
+                   if (options.trace) options.trace(label, SecondsSince(begin), lower, upper);
+                   if (!progress) return;
+                   const std::string what = fmt::format("class {}", label);
+                   const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}]", lower, upper);
+                   progress({what, "MILPs", solved, 0, 0, detail});
+                 }));
+    bound.seconds = SecondsSince(begin);
+    if (bound.witness) bound.witness->row = ensemble.RowOf(bound.witness->member);
+    certificate.classes.push_back(std::move(bound));
+  }
+  certificate.seconds = SecondsSince(start);
+  const bool finished = std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
+    return bound.status == BoundStatus::kDeadline && options.label.value_or(bound.label) == bound.label;
+  });
+  if (journal && finished) LUCID_TRY(journal->Remove());
+  return certificate;
+}
+
+}  // namespace lucid
