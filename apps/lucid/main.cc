@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
         AddTrainCommand(root, session);
         AddImportCommand(root, session);
         AddBoundCommand(root, session);
-  AddAblationCommand(root, session);
-  AddDemoCommand(root, session);
+        AddAblationCommand(root, session);
+        AddDemoCommand(root, session);
       });
 }

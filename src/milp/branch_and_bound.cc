@@ -74,6 +74,7 @@ class Search {
         costs_(static_cast<std::size_t>(model.columns())) {}
 
   MilpResult Run() {
+    result_.incumbent = options_.incumbent;
     // Before any LP: what the column bounds alone allow.
     const std::vector<double> none(static_cast<std::size_t>(model_.rows()), 0);
     Push({SafeUpperBound(model_, bounds_, none).value(), -1, -1, 0, nullptr});
@@ -160,6 +161,21 @@ class Search {
     lp_.SetBounds(column, bounds);
   }
 
+  // Advice that is not of the promised shape counts as a failure: nothing below needs to look again.
+  LpAdvice Ask(double seconds, std::int32_t iterations) {
+    LpAdvice advice = lp_.Maximise(seconds, iterations);
+    result_.iterations += advice.iterations;
+    if (std::ssize(advice.multipliers) != model_.rows()) advice.multipliers.clear();
+    const bool whole =
+        std::ssize(advice.point) == model_.columns() &&
+        std::ranges::all_of(advice.point, [](double value) { return std::isfinite(value); });
+    if ((advice.kind == LpAdvice::Kind::kOptimal && !whole) ||
+        (advice.kind == LpAdvice::Kind::kInfeasible && advice.multipliers.empty())) {
+      advice.kind = LpAdvice::Kind::kFailed;
+    }
+    return advice;
+  }
+
   void Process(std::int32_t node) {
     Apply(node);
     ++result_.nodes;
@@ -167,8 +183,7 @@ class Search {
     if (tree_[node].basis != nullptr && tree_[node].basis != last_) lp_.StartFrom(*tree_[node].basis);
     tree_[node].basis.reset();
     last_.reset();
-    const LpAdvice advice = lp_.Maximise(std::clamp(seconds, 0.1, 1e6));
-    result_.iterations += advice.iterations;
+    const LpAdvice advice = Ask(std::clamp(seconds, 0.1, 1e6), LpSolver::kManyIterations);
     if (advice.kind == LpAdvice::Kind::kInfeasible &&
         ProvesInfeasible(model_, bounds_, advice.multipliers)) {
       return;
@@ -231,8 +246,7 @@ class Search {
       for (const int value : {0, 1}) {
         Set(column, Interval::Point(value));
         lp_.StartFrom(*last_);
-        const LpAdvice advice = lp_.Maximise(kTrialSeconds, kIterations);
-        result_.iterations += advice.iterations;
+        const LpAdvice advice = Ask(kTrialSeconds, kIterations);
         double gain = bound;  // infeasible: nothing is better
         if (advice.kind != LpAdvice::Kind::kInfeasible) {
           gain = advice.multipliers.empty()

@@ -22,6 +22,8 @@ struct MilpOptions {
   double absolute_gap = 1e-6;
   // Stops as soon as no value above this is possible.
   double enough = -std::numeric_limits<double>::infinity();
+  // The value of a feasible point that is known already.
+  double incumbent = -std::numeric_limits<double>::infinity();
   std::int64_t max_nodes = std::numeric_limits<std::int64_t>::max();
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::stop_token stop;

@@ -72,7 +72,7 @@ void WriteColumns(const MilpModel& model, std::back_insert_iterator<std::string>
 }  // namespace
 
 std::string ToMps(const MilpModel& model) {
-  std::string text = "NAME lucid\n";
+  std::string text = "NAME lucid FREE\n";  // CBC takes short lines for fixed format without FREE
   const auto out = std::back_inserter(text);
   WriteRows(model, out);
   WriteColumns(model, out);

@@ -38,7 +38,11 @@ Digest SubsetDigest(std::int32_t label, const Subset& subset) {
 
 Result<SubsetJournal> SubsetJournal::Open(const std::string& path, const Digest& key, bool resume) {
   const std::string header = fmt::format("{} {}\n", kFormat, key.Hex());
-  if (std::filesystem::exists(path) && !resume) LUCID_TRY(RenameDurably(path, path + ".old"));
+  if (std::filesystem::exists(path) && !resume) {
+    LUCID_ASSIGN(File old, File::OpenToUpdate(path));
+    LUCID_TRY(old.Lock());  // not under the hands of a process that writes it
+    LUCID_TRY(RenameDurably(path, path + ".old"));
+  }
   if (!std::filesystem::exists(path)) {
     LUCID_ASSIGN(File file, File::CreateLocked(path));
     SubsetJournal journal(std::move(file));

@@ -1,4 +1,6 @@
 // LUCID-Compute: attack, then Algorithm 1 for each class, then the certificate.
+#include "verify/milp_bound.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +11,7 @@
 #include "base/parallel.h"
 #include "hyper/cluster.h"
 #include "lucid/base/version.h"
-#include "lucid/verify/bound.h"
-#include "verify/attack.h"
-#include "verify/encoding.h"
-#include "verify/journal.h"
+#include "verify/repair.h"
 #include "verify/subset_search.h"
 #include "verify/tighten.h"
 #include "verify/witness.h"
@@ -23,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kManyNodes = std::numeric_limits<std::int64_t>::max();
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -34,30 +34,10 @@ Clock::time_point In(double seconds) {
              std::clamp(seconds, 0.0, kYears)));
 }
 
-// The largest forward error of any member: every member's label is right about its exact outputs up
-// to this.
-Result<double> LargestError(const Members& members, int threads, std::stop_token stop) {
-  std::vector<double> errors(static_cast<std::size_t>(members.count()));
-  LUCID_TRY(ParallelFor(members.count(), threads, std::move(stop), [&](std::int64_t i, int) {
-    errors[i] = Evaluator(members.Member(i)).ConfidenceErrorBound();
-    return Ok();
-  }));
-  return std::ranges::max(errors);
-}
-
-// Everything that stays the same over the classes and subsets of one run.
-struct Problem {
-  const Members& members;
-  const NetworkFacts& facts;
-  const MilpBoundOptions& options;
-  double member_error;
-  SubsetJournal* journal;  // may be null
-};
-
 // One class: the hooks of the subset search.
 class ClassSearch {
  public:
-  ClassSearch(const Problem& problem, std::int32_t label, const AttackResult& attack,
+  ClassSearch(const MilpProblem& problem, std::int32_t label, const AttackResult& attack,
               Clock::time_point deadline, std::stop_token stop)
       : problem_(problem),
         label_(label),
@@ -70,7 +50,7 @@ class ClassSearch {
     enough_ = attack_lower_ * (1 + problem.options.gap);
   }
 
-  Result<ClassBound> Run(const std::function<void(double, double, std::int64_t)>& report) {
+  Result<ClassBound> Run(const BoundReport& report) {
     SubsetSearchOptions search;
     search.branch = UsesBranchAndBound(problem_.options.variant);
     search.enough = enough_;
@@ -143,27 +123,46 @@ class ClassSearch {
     encoding_options.tau = options.tau;
     encoding_options.member_error = problem_.member_error;
     encoding_options.floor = attack_lower_;
-    if (options.tighten) {
-      LUCID_TRY(TightenByLp(facts, hyper, bounds, label_, encoding_options, {3, deadline, stop_}));
-    }
-    const Encoding encoding = Encode(facts, hyper, bounds, label_, encoding_options);
-    LUCID_ASSIGN(const std::unique_ptr<LpSolver> lp, MakeHighsLp(encoding.model));
+    Repair repair(facts.network, hyper, subset, label_, witnesses_);
     MilpOptions milp;
     milp.gap = options.gap;
     milp.enough = enough_;
+    milp.incumbent = repair.Anywhere(options.seed);
     milp.deadline = deadline;
     milp.stop = stop_;
     milp.report = [&](double bound, std::int64_t) { improve(std::max(bound, attack_lower_)); };
-    milp.repair = [&](std::span<const double> point) {
-      return witnesses_.Try(point, encoding.input, subset);
-    };
-    const MilpResult result = Maximise(encoding.model, *lp, milp);
-    const bool cut_short =
-        result.end == MilpResult::End::kStopped ||
-        (result.end == MilpResult::End::kDeadline && deadline_ < own_deadline);
+    LUCID_ASSIGN(MilpResult result,
+                 RunMilp(Encode(facts, hyper, bounds, label_, encoding_options), repair, milp,
+                       /*max_nodes=*/options.tighten ? 1 : kManyNodes));
+    if (result.end == MilpResult::End::kNodes) {
+      // Not done at the root: tighter neuron bounds first, for a part of the time.
+      improve(std::max(result.bound.value(), attack_lower_));
+      const Clock::time_point now = Clock::now();
+      LUCID_TRY(TightenByLp(facts, hyper, bounds, label_, encoding_options,
+                            {3, now + (deadline - now) / 4, stop_}));
+      const MilpResult root = result;
+      LUCID_ASSIGN(result, RunMilp(Encode(facts, hyper, bounds, label_, encoding_options), repair,
+                                 milp, kManyNodes));
+      result.bound = std::min(result.bound, root.bound);
+      result.nodes += root.nodes;
+    }
+    // Asked before the end, the tightening may have been cut short even if the MILP was not.
+    const bool cut_short = stop_.stop_requested() || Clock::now() >= deadline_;
     // Nothing feasible: no input above the floor leaks.
     return SubsetBound{std::max(result.bound.value(), attack_lower_), !cut_short,
                        result.end == MilpResult::End::kDeadline, result.nodes, result.unproved};
+  }
+
+  static Result<MilpResult> RunMilp(const Encoding& encoding, Repair& repair, MilpOptions milp,
+                                  std::int64_t max_nodes) {
+    LUCID_ASSIGN(const std::unique_ptr<LpSolver> lp, MakeHighsLp(encoding.model));
+    milp.max_nodes = max_nodes;
+    std::vector<double> x(encoding.input.size());
+    milp.repair = [&](std::span<const double> point) {
+      for (std::size_t j = 0; j < x.size(); ++j) x[j] = point[encoding.input[j]];
+      return repair.Near(x);
+    };
+    return Maximise(encoding.model, *lp, milp);
   }
 
   Result<std::vector<Subset>> Split(const Subset& subset) {
@@ -194,7 +193,7 @@ class ClassSearch {
     return bound;
   }
 
-  const Problem& problem_;
+  const MilpProblem& problem_;
   const std::int32_t label_;
   const Clock::time_point deadline_;
   const std::stop_token stop_;
@@ -239,6 +238,22 @@ ClassBound Unknown(std::int32_t label) {
 
 }  // namespace
 
+Result<double> LargestError(const Members& members, int threads) {
+  std::vector<double> errors(static_cast<std::size_t>(members.count()));
+  LUCID_TRY(ParallelFor(members.count(), threads, {}, [&](std::int64_t i, int) {
+    errors[i] = Evaluator(members.Member(i)).ConfidenceErrorBound();
+    return Ok();
+  }));
+  return std::ranges::max(errors);
+}
+
+Result<ClassBound> BoundClassByMilp(const MilpProblem& problem, std::int32_t label,
+                                    const AttackResult& attack,
+                                    std::chrono::steady_clock::time_point deadline,
+                                    std::stop_token stop, const BoundReport& report) {
+  return ClassSearch(problem, label, attack, deadline, std::move(stop)).Run(report);
+}
+
 Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoundOptions& options,
                                         const ProgressCallback& progress, std::stop_token stop) {
   const Clock::time_point start = Clock::now();
@@ -251,11 +266,11 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
                                               options.resume));
   }
   const EnsembleMembers members(ensemble);
-  LUCID_ASSIGN(certificate.member_error, LargestError(members, options.threads, stop));
+  LUCID_ASSIGN(certificate.member_error, LargestError(members, options.threads));
   const NetworkFacts facts =
       FactsOf(ensemble.network(), UnitBox(ensemble.network().architecture.inputs()));
-  const Problem problem{members, facts, options, certificate.member_error,
-                        journal ? &*journal : nullptr};
+  const MilpProblem problem{members, facts, options, certificate.member_error,
+                            journal ? &*journal : nullptr};
   const Clock::time_point deadline = In(options.time_limit);
   for (std::int32_t label = 0; label < classes; ++label) {
     if (options.label.value_or(label) != label) {
@@ -272,15 +287,16 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
     const Result<AttackResult> attack =
         Attack(ensemble.network(), members, label, {}, attack_options, stop);
     if (!attack.ok() && attack.error().kind != ErrorKind::kInterrupted) return attack.error();
-    ClassSearch search(problem, label, attack.ok() ? *attack : AttackResult{}, own, stop);
+    const auto report = [&](double lower, double upper, std::int64_t solved) {
+      if (options.trace) options.trace(label, SecondsSince(begin), lower, upper);
+      if (!progress) return;
+      const std::string what = fmt::format("class {}", label);
+      const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}]", lower, upper);
+      progress({what, "MILPs", solved, 0, 0, detail});
+    };
     LUCID_ASSIGN(ClassBound bound,
-                 search.Run([&](double lower, double upper, std::int64_t solved) {
-                   if (options.trace) options.trace(label, SecondsSince(begin), lower, upper);
-                   if (!progress) return;
-                   const std::string what = fmt::format("class {}", label);
-                   const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}]", lower, upper);
-                   progress({what, "MILPs", solved, 0, 0, detail});
-                 }));
+                 BoundClassByMilp(problem, label, attack.ok() ? *attack : AttackResult{}, own, stop,
+                                  report));
     bound.seconds = SecondsSince(begin);
     if (bound.witness) bound.witness->row = ensemble.RowOf(bound.witness->member);
     certificate.classes.push_back(std::move(bound));

@@ -25,32 +25,19 @@ WitnessKeeper::WitnessKeeper(const Network& network, const Members& members, std
       beta_lower_(beta_lower),
       witness_(std::move(witness)) {}
 
-double WitnessKeeper::Try(std::span<const double> point, std::span<const std::int32_t> input,
-                          const Subset& subset) {
-  constexpr double kNone = -std::numeric_limits<double>::infinity();
+void WitnessKeeper::Try(std::span<const double> point, std::int32_t index) {
   std::vector<float> x;
-  x.reserve(input.size());
-  for (const std::int32_t column : input) {
-    x.push_back(std::clamp(static_cast<float>(point[column]), 0.0F, 1.0F));
-  }
+  x.reserve(point.size());
+  for (const double value : point) x.push_back(std::clamp(static_cast<float>(value), 0.0F, 1.0F));
   const double f = SignedConfidence(network_, x, label_);
-  if (!(f > 0)) return kNone;
-  // A few members spread over the subset: making an evaluator of each costs as much as an LP.
-  constexpr std::size_t kTries = 4;
-  const std::size_t step = std::max<std::size_t>(1, subset.size() / kTries);
-  for (std::size_t at = 0; at < subset.size(); at += step) {
-    const Evaluator member(members_.Member(subset[at]));
-    const double g = SignedConfidence(member, x, label_);
-    if (AddUp(g, member.ConfidenceErrorBound()) > 0) continue;
-    const double proved = NextDown(f - network_.ConfidenceErrorBound());
-    const std::scoped_lock lock(mutex_);
-    if (proved > beta_lower_) {
-      beta_lower_ = proved;
-      witness_ = Witness{x, subset[at], 0};
-    }
-    return f;
-  }
-  return kNone;
+  const double proved = NextDown(f - network_.ConfidenceErrorBound());
+  if (!(proved > beta_lower())) return;
+  const Evaluator member(members_.Member(index));
+  if (AddUp(SignedConfidence(member, x, label_), member.ConfidenceErrorBound()) > 0) return;
+  const std::scoped_lock lock(mutex_);
+  if (!(proved > beta_lower_)) return;
+  beta_lower_ = proved;
+  witness_ = Witness{std::move(x), index, 0};
 }
 
 double WitnessKeeper::beta_lower() const {

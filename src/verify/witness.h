@@ -19,13 +19,10 @@ class WitnessKeeper {
   WitnessKeeper(const Network& network, const Members& members, std::int32_t label,
                 double beta_lower, std::optional<Witness> witness);
 
-  // Looks at the input in the columns `input` of an LP's point (rounded to float32, clamped to
-  // [0,1]) with a few members of `subset`. Returns the confidence of N there if one of them gives
-  // another label, otherwise -inf: the value of a feasible point of the subset's MILP. A witness
-  // that beats the best is kept; it is certified by the forward errors, so that exact f >=
-  // beta_lower and exact g <= 0. The result depends on the arguments alone.
-  double Try(std::span<const double> point, std::span<const std::int32_t> input,
-             const Subset& subset);
+  // Looks at x (rounded to float32, clamped to [0,1]) with one member. If it leaks more than the
+  // best it is kept; certified by the forward errors, so that exact f >= beta_lower and exact g <=
+  // 0.
+  void Try(std::span<const double> x, std::int32_t member);
 
   double beta_lower() const;
   std::optional<Witness> best() const;

@@ -1,0 +1,164 @@
+// lucid bound and lucid ablation end to end: certificates that lucid-check accepts, limits, kills,
+// resumes, and words for what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "lucid/certificate/certificate.h"
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Bound : public testing::Test {
+ protected:
+  // 30 rows whose members differ visibly from N.
+  void MakeRun(const std::string& run, const std::string& arch) {
+    ASSERT_EQ(Run("data synth2d --rows 30 --seed 4 --out p").code, 0);
+    const Outcome trained =
+        Run("train --data p --out " + run + " --batch 8 --lr 0.2 --epochs 60 --arch " + arch);
+    ASSERT_EQ(trained.code, 0) << trained;
+  }
+  Outcome Run(const std::string& arguments) {
+    return RunLucid(Words(arguments), {.folder = folder_.path()});
+  }
+  Outcome Check(const std::string& certificate, const std::string& run) {
+    return RunLucid({certificate, "--run", run, "--starts", "200"},
+                    {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
+  }
+  nlohmann::json Certificate(const std::string& file) { return ReadJson(folder_ / file); }
+  static std::vector<std::string> UpperBounds(const nlohmann::json& certificate) {
+    std::vector<std::string> bounds;
+    for (const auto& bound : certificate["classes"]) bounds.push_back(bound["beta_upper_hex"]);
+    return bounds;
+  }
+  Scratch folder_;
+};
+
+TEST_F(Bound, GivesACertificateThatLucidCheckAccepts) {
+  MakeRun("r", "2x6");
+  const Outcome outcome = Run("bound r --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json json = outcome.Json();
+  EXPECT_EQ(json, Certificate("r/certificate.json"));
+  EXPECT_EQ(json["engine"], "milp");
+  double largest = 0;
+  for (const auto& bound : json["classes"]) {
+    EXPECT_THAT(bound["status"].get<std::string>(), testing::AnyOf("exact", "gap"));
+    EXPECT_LE(bound["beta_lower"].get<double>(), bound["beta_upper"].get<double>());
+    EXPECT_LE(bound["gap"].get<double>(), 0.01);
+    largest = std::max(largest, bound["beta_lower"].get<double>());
+  }
+  EXPECT_GT(largest, 0.01) << "a run without a leak shows nothing";
+  EXPECT_FALSE(fs::exists(folder_ / "r/certificate.json.journal"));
+  const Outcome check = Check("r/certificate.json", "r");
+  EXPECT_EQ(check.code, 0) << check;
+}
+
+TEST_F(Bound, OneWorkerAndEightGiveTheSameBounds) {
+  MakeRun("r", "2x6");
+  ASSERT_EQ(Run("bound r --threads 1 --out one.json").code, 0);
+  ASSERT_EQ(Run("bound r --threads 8 --out eight.json").code, 0);
+  EXPECT_EQ(UpperBounds(Certificate("one.json")), UpperBounds(Certificate("eight.json")));
+}
+
+TEST_F(Bound, ASecondIsEnoughForAValidBoundAndExitCode3) {
+  MakeRun("r", "3x40");
+  const Outcome outcome = Run("bound r --variant HMB --time-limit 1s");
+  ASSERT_EQ(outcome.code, 3) << outcome;
+  EXPECT_LT(outcome.seconds, 20);  // generous: the machine may be busy
+  EXPECT_THAT(outcome.err, HasSubstr("--resume"));
+  const nlohmann::json json = Certificate("r/certificate.json");
+  bool early = false;
+  for (const auto& bound : json["classes"]) {
+    ASSERT_TRUE(bound["beta_upper"].is_number());
+    EXPECT_GE(bound["beta_upper"].get<double>(), bound["beta_lower"].get<double>());
+    early = early || bound["status"] == "deadline";
+  }
+  EXPECT_TRUE(early);
+  EXPECT_TRUE(fs::exists(folder_ / "r/certificate.json.journal"));
+  EXPECT_EQ(Check("r/certificate.json", "r").code, 0);
+}
+
+TEST_F(Bound, KilledAtAnyMomentAndResumedItGivesTheSameBounds) {
+  MakeRun("r", "2x6");
+  ASSERT_EQ(Run("bound r --out whole.json").code, 0);
+  const double seconds = Run("bound r --out again.json").seconds;
+  for (int kill = 1; kill <= 3; ++kill) {
+    Process process(Words("bound r --out cut.json --resume"), {.folder = folder_.path()});
+    SleepSeconds(seconds * kill / 4);
+    process.Signal(kill % 2 == 0 ? SIGTERM : SIGKILL);
+    process.Wait();
+  }
+  const Outcome outcome = Run("bound r --out cut.json --resume");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  EXPECT_EQ(UpperBounds(Certificate("cut.json")), UpperBounds(Certificate("whole.json")));
+  EXPECT_FALSE(fs::exists(folder_ / "cut.json.journal"));
+}
+
+TEST_F(Bound, AJournalOfAnotherSearchIsRefused) {
+  MakeRun("r", "3x40");
+  ASSERT_EQ(Run("bound r --time-limit 1s --variant HMB").code, 3);
+  const Outcome other = Run("bound r --time-limit 1s --variant HMB --gap 0.2 --resume");
+  EXPECT_EQ(other.code, 1) << other;
+  EXPECT_THAT(other.err, HasSubstr("journal of another search"));
+}
+
+TEST_F(Bound, OneClassLeavesTheOthersUnknown) {
+  MakeRun("r", "2x6");
+  const Outcome outcome = Run("bound r --class 1");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  EXPECT_THAT(outcome.out, HasSubstr("not computed"));
+  const nlohmann::json json = Certificate("r/certificate.json");
+  EXPECT_EQ(json["classes"][0]["beta_upper_hex"], "inf");
+  EXPECT_TRUE(json["classes"][1]["beta_upper"].is_number());
+}
+
+TEST_F(Bound, BadOptionsAreNamedAndNothingIsWritten) {
+  MakeRun("r", "2x6");
+  const std::pair<const char*, const char*> cases[] = {
+      {"bound r --variant X", "--variant"},        {"bound r --gap -1", "gap"},
+      {"bound r --gap nan", "gap"},                {"bound r --tau -0.1", "tau"},
+      {"bound r --time-limit soon", "duration"},   {"bound r --time-limit 0", "duration"},
+      {"bound r --subset-limit 3x", "duration"},   {"bound r --class 2", "class"},
+      {"bound r --engine other", "--engine"},      {"bound nothing", "nothing"},
+      {"ablation r --variants H,Z", "'Z'"},        {"ablation r --test none.csv", "none.csv"},
+  };
+  for (const auto& [arguments, word] : cases) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments << "\n" << outcome;
+    EXPECT_THAT(outcome.err, HasSubstr(word)) << arguments;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "r/certificate.json"));
+}
+
+TEST_F(Bound, AblationShowsEveryVariantAndCanBeResumed) {
+  MakeRun("r", "2x6");
+  const Outcome outcome = Run("ablation r --time-limit 30s --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json rows = outcome.Json()["rows"];
+  ASSERT_EQ(rows.size(), 6);
+  for (const auto& row : rows) {
+    EXPECT_TRUE(row["accuracy_eps_0"].is_number());
+    EXPECT_EQ(Check("r/ablation/" + row["variant"].get<std::string>() + ".json", "r").code, 0);
+  }
+  const auto beta = [&](int row, int label) {
+    return rows[row]["classes"][label]["beta_upper"].get<double>();
+  };
+  for (const int label : {0, 1}) {  // naive, H, HM, HMRiS, HMB, full
+    EXPECT_LE(beta(2, label), beta(1, label) * 1.02) << "matching dependencies only cut";
+    EXPECT_LE(beta(4, label), beta(2, label) * 1.02) << "branching only tightens";
+  }
+  const Outcome text = Run("ablation r --time-limit 30s --resume");
+  EXPECT_EQ(text.code, 0) << text;
+  EXPECT_THAT(text.out, HasSubstr("HMRiS"));
+  EXPECT_EQ(ReadJson(folder_ / "r/ablation/table.json")["rows"][5]["classes"][0]["beta_upper"],
+            rows[5]["classes"][0]["beta_upper"]);
+}
+
+}  // namespace
+}  // namespace lucid::test

@@ -1,0 +1,221 @@
+// Every variant of the engine against brute force, on random tiny networks.
+//
+// LUCID_SOUNDNESS_INSTANCES and LUCID_SOUNDNESS_SEED (decimal) say how many instances to run
+// (default 800) and the seed of the first one (default 1); the others follow it. A failure names
+// the seed of its instance, which alone makes it again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "numeric/rounding.h"
+#include "soundness/oracle.h"
+#include "verify/milp_bound.h"
+#include "verify/test_support.h"
+
+namespace lucid {
+namespace {
+
+// Of ExactConfidence (see there): how far the oracle may be above the truth.
+constexpr double kOracleRounding = 1e-25;
+
+constexpr double kGap = 1e-3;
+// LP tolerances (1e-7 per row) and binaries that count as integral within 1e-6, times weights: how
+// much the engine may give away beyond the gap. Bounds tightness only.
+constexpr double kSolverSlack = 2e-5;
+
+std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+struct Instance {
+  Network network;
+  std::vector<Network> members;
+  std::int32_t label = 0;
+  double tau = 0;
+  std::size_t known = 0;  // how much of the answer is given away
+};
+
+Architecture RandomArchitecture(Stream& stream) {
+  // The larger ones are rarer: an instance of every larger size costs several of the smallest.
+  const auto sometimes = [&](int more) { return stream.Below(4) == 0 ? more : 0; };
+  std::vector<HiddenLayer> hidden;
+  const int layers = 1 + sometimes(1);
+  for (int m = 0; m < layers; ++m) {
+    hidden.push_back({HiddenLayer::Kind::kDense, 2 + sometimes(1)});
+  }
+  return Hidden(hidden, static_cast<std::int64_t>(1 + stream.Below(3)), 2 + sometimes(1));
+}
+
+Instance RandomInstance(std::uint64_t seed) {
+  Stream stream(seed, "soundness");
+  Instance instance{RandomNetwork(RandomArchitecture(stream), stream), {}};
+  if (stream.Below(8) == 0) {  // degenerate: dead neurons, equal outputs, ties
+    for (float& p : instance.network.parameters) {
+      if (stream.Below(3) == 0) p = 0;
+    }
+  }
+  Balance(instance.network, stream);
+  constexpr std::array kDistances = {0.003, 0.03, 0.1, 0.3, 0.6};
+  const auto members = 1 + std::min(stream.Below(5), stream.Below(5));
+  for (std::uint64_t i = 0; i < members; ++i) {
+    const double distance = kDistances[stream.Below(kDistances.size())];
+    instance.members.push_back(stream.Below(16) == 0 ? instance.network
+                                                     : NearTo(instance.network, distance, stream));
+  }
+  instance.label = static_cast<std::int32_t>(
+      stream.Below(static_cast<std::uint64_t>(instance.network.architecture.classes())));
+  constexpr std::array kTaus = {0.0, 0.01, 0.1, 10.0};
+  instance.tau = kTaus[stream.Below(kTaus.size())];
+  instance.known = stream.Below(3);
+  return instance;
+}
+
+// What has been seen over all instances, so that nobody fools himself with a trivial test.
+struct Tally {
+  std::int64_t instances = 0, leaking = 0, bounds = 0, milps = 0, splits = 0, exact = 0;
+  std::int64_t near_degenerate = 0, unproved = 0;
+};
+
+class Checker {
+ public:
+  Checker(const Instance& instance, Tally& tally)
+      : instance_(instance),
+        tally_(tally),
+        members_(instance.members),
+        facts_(FactsOf(instance.network, UnitBox(instance.network.architecture.inputs()))),
+        error_(LargestError(members_, 1).value()),
+        leak_(BruteForceBeta(instance.network, instance.members, instance.label, 0, error_)) {}
+
+  void Run() {
+    ++tally_.instances;
+    tally_.leaking += leak_.beta > 0.001;
+    for (const bool tighten : {true, false}) {
+      // With what a perfect attack knows, with half of it, with nothing.
+      const double share = 0.5 * static_cast<double>((instance_.known + (tighten ? 1 : 0)) % 3);
+      const double known = NextDown(share * static_cast<double>(leak_.beta));
+      std::array<double, std::size(kVariants)> bounds = {};
+      for (const Variant variant : kVariants) {
+        SCOPED_TRACE(testing::Message() << NameOf(variant) << (tighten ? ", tightened" : ""));
+        bounds[static_cast<std::size_t>(variant)] = Bound(members_, variant, tighten, known);
+      }
+      const auto of = [&](Variant v) { return bounds[static_cast<std::size_t>(v)]; };
+      ExpectTight(of(Variant::kNaive), "naive");
+      ExpectTight(of(Variant::kHMB), "HMB");
+      // On dense networks both have the same solutions: those of every network inside.
+      EXPECT_LE(of(Variant::kHM), WithSlack(of(Variant::kH)));
+      EXPECT_LE(of(Variant::kHMB), WithSlack(of(Variant::kHM)));
+      EXPECT_LE(of(Variant::kFull), WithSlack(of(Variant::kHMRiS)));
+      if (!tighten) CheckSubset(of(Variant::kHM));
+    }
+  }
+
+ private:
+  static double WithSlack(double bound) { return bound * (1 + kGap) + kSolverSlack; }
+
+  double Bound(const MemoryMembers& members, Variant variant, bool tighten, double known) {
+    MilpBoundOptions options;
+    options.variant = variant;
+    options.tau = instance_.tau;
+    options.gap = kGap;
+    options.tighten = tighten;
+    options.threads = 1;
+    AttackResult attack;
+    attack.beta_lower = std::max(known, 0.0);
+    const Result<ClassBound> result =
+        BoundClassByMilp({members, facts_, options, error_}, instance_.label, attack,
+                         std::chrono::steady_clock::time_point::max(), {});
+    if (!result.ok()) {
+      ADD_FAILURE() << result.error().message;
+      return 0;
+    }
+    ++tally_.bounds;
+    tally_.exact += result->status == BoundStatus::kExact;
+    for (const auto& [name, count] : result->counters) {
+      if (name == "milps") tally_.milps += count;
+      if (name == "splits") tally_.splits += count;
+      if (name == "unproved") tally_.unproved += count;
+    }
+    EXPECT_NE(result->status, BoundStatus::kDeadline);
+    if (&members == &members_) {
+      // The claim of the whole project. leak_.x has f = leak_.beta and g <= member_error.
+      EXPECT_TRUE(static_cast<Exact>(result->beta_upper) >= leak_.beta - kOracleRounding)
+          << "UNSOUND: " << result->beta_upper << " < " << static_cast<double>(leak_.beta);
+    }
+    CheckWitness(*result, members);
+    return result->beta_upper;
+  }
+
+  void CheckWitness(const ClassBound& bound, const MemoryMembers& members) const {
+    if (!bound.witness) return;
+    const Point x(bound.witness->x.begin(), bound.witness->x.end());
+    for (const double v : x) EXPECT_TRUE(v >= 0 && v <= 1) << v;
+    const Network member = members.Member(bound.witness->member);
+    EXPECT_TRUE(ExactConfidence(instance_.network, instance_.label, x) >= bound.beta_lower);
+    EXPECT_TRUE(ExactConfidence(member, instance_.label, x) <= 0);
+    EXPECT_LE(bound.beta_lower, bound.beta_upper);
+  }
+
+  // At or below the truth, up to gap and slack. What almost leaks may leak for a solver with
+  // tolerances: then it is the truth of g <= slack that counts.
+  void ExpectTight(double bound, const char* name) {
+    if (bound <= WithSlack(static_cast<double>(leak_.beta))) return;
+    ++tally_.near_degenerate;
+    const Leak almost = BruteForceBeta(instance_.network, instance_.members, instance_.label,
+                                       kSolverSlack, kSolverSlack);
+    EXPECT_LE(bound, WithSlack(static_cast<double>(almost.beta)))
+        << name << " is loose; the truth is " << static_cast<double>(leak_.beta);
+  }
+
+  // S within T gives beta_S <= beta_T: of the truth, and of the engine's hyper-networks.
+  void CheckSubset(double of_all) {
+    if (instance_.members.size() < 2) return;
+    std::vector<Network> some(instance_.members.begin() + 1, instance_.members.end());
+    const Leak part = BruteForceBeta(instance_.network, some, instance_.label, 0, error_);
+    EXPECT_TRUE(part.beta <= leak_.beta + kOracleRounding + 1e-12);
+    const MemoryMembers fewer(std::move(some));
+    const double of_some = Bound(fewer, Variant::kHM, false, 0);
+    EXPECT_TRUE(static_cast<Exact>(of_some) >= part.beta - kOracleRounding) << "UNSOUND";
+    EXPECT_LE(of_some, WithSlack(of_all));
+  }
+
+  const Instance& instance_;
+  Tally& tally_;
+  const MemoryMembers members_;
+  const NetworkFacts facts_;
+  const double error_;
+  const Leak leak_;
+};
+
+TEST(Soundness, EveryVariantIsAtOrAboveBruteForceAndTheExactOnesEqualIt) {
+  const std::uint64_t first = FromEnvironment("LUCID_SOUNDNESS_SEED", 1);
+  const std::uint64_t count = FromEnvironment("LUCID_SOUNDNESS_INSTANCES", 800);
+  Tally tally;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Instance instance = RandomInstance(seed);
+    Checker(instance, tally).Run();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  std::printf(
+      "seeds %llu to %llu: %lld instances, %lld leak; %lld bounds (%lld exact), %lld MILPs, "
+      "%lld splits, %lld unproved leaves, %lld near degenerate\n",
+      static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1),
+      static_cast<long long>(tally.instances), static_cast<long long>(tally.leaking),
+      static_cast<long long>(tally.bounds), static_cast<long long>(tally.exact),
+      static_cast<long long>(tally.milps), static_cast<long long>(tally.splits),
+      static_cast<long long>(tally.unproved), static_cast<long long>(tally.near_degenerate));
+  if (count >= 100) {
+    EXPECT_GE(4 * tally.leaking, tally.instances) << "the test has become easy";
+    EXPECT_GT(tally.splits, 0);
+    EXPECT_LE(100 * tally.near_degenerate, tally.bounds) << "the exact variants are loose";
+  }
+}
+
+}  // namespace
+}  // namespace lucid
