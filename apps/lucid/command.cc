@@ -79,7 +79,9 @@ class ProgressRenderer {
     } else {
       line += fmt::format(" {}", p.unit);
     }
-    line += rate >= 10 ? fmt::format(", {}/s", Count(rate)) : fmt::format(", {:.2f}/s", rate);
+    if (rate > 0) {
+      line += rate >= 10 ? fmt::format(", {}/s", Count(rate)) : fmt::format(", {:.2f}/s", rate);
+    }
     if (finished) {
       line += fmt::format(", {}", Duration(elapsed));
     } else if (p.total > 0 && rate > 0) {

@@ -14,7 +14,7 @@ namespace lucid::app {
 namespace {
 
 struct AblationArguments {
-  std::string run, out, test, tighten = "lp";
+  std::string run, out, test, tighten = "none";
   std::vector<std::string> variants = {"all"};
   AblationOptions ablation;
 };
@@ -25,7 +25,8 @@ std::string NumberOr(double value, const char* format, const char* otherwise) {
 
 // One line per variant: which parts it has, then beta and time per class, then accuracy.
 std::string ToText(const std::vector<AblationRow>& rows, const Manifest& manifest) {
-  std::string text = fmt::format("{:<7} {:^3} {:^3} {:^3} {:^3}", "variant", "Hyp", "MD", "RiS", "BaB");
+  std::string text =
+      fmt::format("{:<7} {:^3} {:^3} {:^3} {:^3}", "variant", "Hyp", "MD", "RiS", "BaB");
   for (std::int64_t c = 0; c < manifest.schema.classes(); ++c) {
     text += fmt::format(" {:>9} {:>9} {:>9}", fmt::format("beta_{}", c), fmt::format("T_{} [s]", c),
                         "to H [s]");
@@ -119,14 +120,13 @@ Result<ExitCode> RunAblationCommand(const Session& session, const AblationArgume
   options.bound.command = session.arguments;
   options.bound.tighten = arguments.tighten == "lp";
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
-  LUCID_ASSIGN(const std::optional<Table> test,
-               TestRows(session, arguments, ensemble.manifest()));
+  LUCID_ASSIGN(const std::optional<Table> test, TestRows(session, arguments, ensemble.manifest()));
   options.folder = arguments.out.empty()
                        ? (std::filesystem::path(arguments.run) / "ablation").string()
                        : arguments.out;
-  LUCID_ASSIGN(const std::vector<AblationRow> rows,
-               RunAblation(ensemble, test ? &*test : nullptr, options, session.Progress(),
-                           session.stop));
+  LUCID_ASSIGN(
+      const std::vector<AblationRow> rows,
+      RunAblation(ensemble, test ? &*test : nullptr, options, session.Progress(), session.stop));
   if (rows.empty()) return Interrupted("stopped before the first variant was done");
   const std::string path = (std::filesystem::path(options.folder) / "table.json").string();
   LUCID_TRY(WriteFileAtomically(path, ToJson(rows).dump(2) + "\n"));
@@ -154,8 +154,7 @@ void AddAblationCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   AddDuration(*command, "--time-limit", bound.class_limit,
               "Time for one variant and class, e.g. 60s, 10m (default: 8h, as in the paper)");
-  AddDuration(*command, "--subset-limit", bound.subset_limit,
-              "Time for one MILP (default: 40m)");
+  AddDuration(*command, "--subset-limit", bound.subset_limit, "Time for one MILP (default: 40m)");
   command->add_option("--gap", bound.gap, "Relative gap at which a search ends")
       ->capture_default_str();
   command->add_option("--tau", bound.tau, "Relax-if-similar's threshold")->capture_default_str();
@@ -166,8 +165,9 @@ void AddAblationCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   command->add_option("--test", arguments->test,
                       "Test rows for the accuracies (default: those of the run's data folder)");
-  command->add_option("--out", arguments->out,
-                      "Folder for a certificate per variant and table.json (default: RUN/ablation)");
+  command->add_option(
+      "--out", arguments->out,
+      "Folder for a certificate per variant and table.json (default: RUN/ablation)");
   command->add_flag("--resume", bound.resume, "Keep the variants whose certificate is there");
 }
 

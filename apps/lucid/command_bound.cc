@@ -14,7 +14,7 @@ namespace lucid::app {
 namespace {
 
 struct BoundArguments {
-  std::string run, out, engine = "milp", variant = "full", tighten = "lp";
+  std::string run, out, engine = "milp", variant = "full", tighten = "none";
   std::int32_t label = -1;
   MilpBoundOptions milp;
 };
@@ -33,9 +33,10 @@ std::string ToText(const Certificate& certificate, const Manifest& manifest,
                         NameOf(bound.status), bound.seconds);
   }
   if (certificate.partial) {
-    text += fmt::format("partial: only {} of {} rows have a leave-one-out network; nothing is "
-                        "said about the others\n",
-                        certificate.members, certificate.rows);
+    text += fmt::format(
+        "partial: only {} of {} rows have a leave-one-out network; nothing is "
+        "said about the others\n",
+        certificate.members, certificate.rows);
   }
   return text + fmt::format("certificate: {}\n", path);
 }
@@ -49,9 +50,9 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   options.threads = session.threads;
   options.command = session.arguments;
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
-  const std::string path =
-      arguments.out.empty() ? (std::filesystem::path(arguments.run) / kCertificateFile).string()
-                            : arguments.out;
+  const std::string path = arguments.out.empty()
+                               ? (std::filesystem::path(arguments.run) / kCertificateFile).string()
+                               : arguments.out;
   options.journal = path + ".journal";
   LUCID_ASSIGN(const Certificate certificate,
                ComputeBoundsByMilp(ensemble, options, session.Progress(), session.stop));
@@ -100,8 +101,7 @@ void AddBoundCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   AddDuration(*command, "--time-limit", milp.time_limit,
               "Time for all classes together, e.g. 90s, 10m, 8h (default: 8h)");
-  AddDuration(*command, "--subset-limit", milp.subset_limit,
-              "Time for one MILP (default: 40m)");
+  AddDuration(*command, "--subset-limit", milp.subset_limit, "Time for one MILP (default: 40m)");
   command
       ->add_option("--tighten", arguments->tighten,
                    "lp: neuron bounds by linear programs, too; none: by propagation only")

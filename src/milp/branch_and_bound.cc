@@ -22,10 +22,10 @@ constexpr double kTrialSeconds = 10;  // of a strong-branching LP, which has few
 
 // One decision of the tree; a node is the chain of decisions up to the root.
 struct Node {
-  double bound;         // proved for everything below
-  std::int32_t parent;  // -1: the root
-  std::int32_t column;  // decided here (root: -1)
-  std::int32_t value;   // 0 or 1
+  double bound;                          // proved for everything below
+  std::int32_t parent;                   // -1: the root
+  std::int32_t column;                   // decided here (root: -1)
+  std::int32_t value;                    // 0 or 1
   std::shared_ptr<const LpBasis> basis;  // of the parent's LP
 };
 
@@ -74,7 +74,7 @@ class Search {
         costs_(static_cast<std::size_t>(model.columns())) {}
 
   MilpResult Run() {
-    result_.incumbent = options_.incumbent;
+    Feasible(options_.incumbent);
     // Before any LP: what the column bounds alone allow.
     const std::vector<double> none(static_cast<std::size_t>(model_.rows()), 0);
     Push({SafeUpperBound(model_, bounds_, none).value(), -1, -1, 0, nullptr});
@@ -100,11 +100,7 @@ class Search {
   };
 
   double Cutoff() const {
-    const double best = result_.incumbent;
-    const double good = std::isfinite(best)
-                            ? best + std::abs(best) * options_.gap + options_.absolute_gap
-                            : -kInfinity;
-    return std::max(good, options_.enough);
+    return std::max(options_.GoodEnough(result_.incumbent), options_.enough);
   }
 
   std::optional<MilpResult::End> OutOfTime() const {
@@ -143,7 +139,8 @@ class Search {
     }
     std::ranges::sort(wanted);
     const auto decided = [&](std::int32_t column) {
-      return std::ranges::binary_search(wanted, column, {}, &std::pair<std::int32_t, double>::first);
+      return std::ranges::binary_search(wanted, column, {},
+                                        &std::pair<std::int32_t, double>::first);
     };
     for (const std::int32_t column : decided_) {
       if (!decided(column)) Set(column, {0, 1});
@@ -161,7 +158,8 @@ class Search {
     lp_.SetBounds(column, bounds);
   }
 
-  // Advice that is not of the promised shape counts as a failure: nothing below needs to look again.
+  // Advice that is not of the promised shape counts as a failure: nothing below needs to look
+  // again.
   LpAdvice Ask(double seconds, std::int32_t iterations) {
     LpAdvice advice = lp_.Maximise(seconds, iterations);
     result_.iterations += advice.iterations;
@@ -180,7 +178,8 @@ class Search {
     Apply(node);
     ++result_.nodes;
     const double seconds = std::chrono::duration<double>(options_.deadline - Clock::now()).count();
-    if (tree_[node].basis != nullptr && tree_[node].basis != last_) lp_.StartFrom(*tree_[node].basis);
+    if (tree_[node].basis != nullptr && tree_[node].basis != last_)
+      lp_.StartFrom(*tree_[node].basis);
     tree_[node].basis.reset();
     last_.reset();
     const LpAdvice advice = Ask(std::clamp(seconds, 0.1, 1e6), LpSolver::kManyIterations);
@@ -197,11 +196,16 @@ class Search {
     if (advice.kind == LpAdvice::Kind::kOptimal) {
       Learn(node, before - bound);
       if (options_.repair) {
-        result_.incumbent = std::max(result_.incumbent, options_.repair(advice.point));
+        Feasible(options_.repair(advice.point));
       }
     }
     if (bound <= Cutoff()) return Close(bound);
     Branch(node, advice);
+  }
+
+  // A value that is no number is no value.
+  void Feasible(double value) {
+    if (std::isfinite(value)) result_.incumbent = std::max(result_.incumbent, value);
   }
 
   void Close(double bound) { closed_ = std::max(closed_, bound); }
@@ -243,6 +247,7 @@ class Search {
     for (std::size_t at = 0; at < std::min(kLookAt, candidates.size()); ++at) {
       const auto [score, column, fraction] = candidates[at];
       if (costs_.Known(column)) continue;
+      if (OutOfTime()) break;
       for (const int value : {0, 1}) {
         Set(column, Interval::Point(value));
         lp_.StartFrom(*last_);
@@ -272,7 +277,8 @@ class Search {
     std::vector<Candidate> candidates = Candidates(advice);
     if (candidates.empty()) return Leaf(bound, advice);
     last_ = std::make_shared<const LpBasis>(lp_.Basis());
-    if (advice.kind == LpAdvice::Kind::kOptimal) TryOut(candidates, bound);
+    const bool last_node = result_.nodes >= options_.max_nodes;
+    if (advice.kind == LpAdvice::Kind::kOptimal && !last_node) TryOut(candidates, bound);
     const auto [score, column, fraction] = candidates.front();
     // The side the LP leans to is pushed last: of equal bounds the youngest is looked at first.
     const std::int32_t first = fraction > 0.5 ? 0 : 1;
@@ -290,7 +296,7 @@ class Search {
       for (std::int32_t j = 0; j < model_.columns(); ++j) {
         value += model_.cost()[j] * advice.point[j];
       }
-      result_.incumbent = std::max(result_.incumbent, value);
+      Feasible(value);
     } else {
       ++result_.unproved;
     }
@@ -304,7 +310,7 @@ class Search {
   std::vector<std::int32_t> decided_;
   std::vector<Node> tree_;
   std::shared_ptr<const LpBasis> last_;  // the LP solver stands there
-  std::vector<double> fractions_;  // per node: the LP value of its column in the parent
+  std::vector<double> fractions_;        // per node: the LP value of its column in the parent
   std::priority_queue<Open> open_;
   PseudoCosts costs_;
   Clock::time_point next_report_ = Clock::now() + std::chrono::seconds(1);

@@ -1,8 +1,10 @@
 // Branch and bound over the binary columns of a model. Every bound it reports is proved: a node
-// counts only through the safe bound of its LP (safe_bound.h), never through what the LP solver says.
+// counts only through the safe bound of its LP (safe_bound.h), never through what the LP solver
+// says.
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -29,13 +31,19 @@ struct MilpOptions {
   std::stop_token stop;
   // Told the proved bound and the number of nodes about once a second. Optional.
   std::function<void(double bound, std::int64_t nodes)> report;
+  // Bounds at or below this are good enough, given a feasible value.
+  double GoodEnough(double value) const {
+    return std::isfinite(value) ? value + std::abs(value) * gap + absolute_gap
+                                : -std::numeric_limits<double>::infinity();
+  }
   // Makes a feasible point out of an LP's point and returns its value (-inf: none). Optional.
   std::function<double(std::span<const double> point)> repair;
 };
 
 struct MilpResult {
   enum class End {
-    kSolved,    // within the gap, or nothing above `enough` exists, or infeasible
+    kSolved,    // nothing left to decide: within the gap (unless leaves are unproved), at or below
+                // `enough`, or infeasible
     kDeadline,  // the time was up
     kNodes,     // max_nodes
     kStopped,   // the stop token
@@ -50,7 +58,7 @@ struct MilpResult {
 };
 
 // Best-first, branching by pseudo-costs. Deterministic but for deadline and stop.
-// Requires: `lp` was made of `model`.
+// Requires: `lp` was made of `model` for this call: it ends with the bounds of some node.
 MilpResult Maximise(const MilpModel& model, LpSolver& lp, const MilpOptions& options);
 
 }  // namespace lucid

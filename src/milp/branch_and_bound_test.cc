@@ -280,6 +280,22 @@ TEST_F(BranchAndBound, AnLpSolverThatLiesCannotCutOffTheOptimum) {
   }
 }
 
+TEST_F(BranchAndBound, AnLpSolverThatLiesCannotRaiseTheBound) {
+  for (const std::uint64_t seed : Seeds(30)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const Planted planted = RandomModel(random, 8, 3, 8);
+    double before = kInf;
+    for (int nodes = 0; nodes <= 12; ++nodes) {
+      Random lies(seed);  // the same ones each time: the same search, one node further
+      HostileLp lp(planted.model, lies);
+      const MilpResult result = Maximise(planted.model, lp, With(&MilpOptions::max_nodes, nodes));
+      ASSERT_LE(result.bound.value(), before) << nodes << " nodes";
+      before = result.bound.value();
+    }
+  }
+}
+
 TEST_F(BranchAndBound, ARepairThatLiesOnlyEndsTheSearchEarly) {
   Random random(3);
   const Planted planted = Knapsacks(random, 20, 4);
@@ -318,6 +334,29 @@ TEST_F(BranchAndBound, EnoughStopsAsSoonAsNothingAboveItIsPossible) {
   }
 }
 
+TEST_F(BranchAndBound, AKnownIncumbentOnlySavesWork) {
+  for (const std::uint64_t seed : Seeds(10)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const Planted planted = Knapsacks(random, 15, 3);
+    const MilpResult full = Solve(planted.model);
+    const double optimum = std::round(full.incumbent);
+    for (const double known : {planted.Value(), optimum}) {
+      const MilpResult result = Solve(planted.model, With(&MilpOptions::incumbent, known));
+      ASSERT_EQ(result.end, End::kSolved);
+      ASSERT_GE(result.bound.value(), optimum);
+      ASSERT_LE(result.bound.value(), optimum + 1e-5);
+      ASSERT_LE(result.nodes, full.nodes);
+    }
+    ASSERT_EQ(Solve(planted.model, With(&MilpOptions::incumbent, 1e9)).nodes, 0);
+    for (const double lie : {optimum + 50, 1e9, kInf, std::nan("")}) {
+      const MilpResult result = Solve(
+          planted.model, With(&MilpOptions::incumbent, lie, With(&MilpOptions::max_nodes, 50)));
+      ASSERT_GE(result.bound.value(), optimum) << lie;
+    }
+  }
+}
+
 TEST_F(BranchAndBound, GivesTheSameBitsTwice) {
   for (const std::uint64_t seed : Seeds(20)) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -338,7 +377,7 @@ TEST_F(BranchAndBound, GivesTheSameBitsTwice) {
 
 TEST_F(BranchAndBound, ReportsBoundsThatNeverRise) {
   Random random(4);
-  const Planted planted = Knapsacks(random, 100, 10);
+  const Planted planted = Knapsacks(random, 250, 20);
   std::vector<double> bounds;
   std::int64_t nodes_before = 0;
   std::stop_source source;

@@ -22,7 +22,16 @@ struct LpAdvice {
   std::int64_t iterations = 0;
 };
 
+// A status per column, then per row.
 using LpBasis = std::vector<std::uint8_t>;
+
+// A basis that remembers the tags of its model (see MilpModel), to start a related model's LP from.
+struct TaggedBasis {
+  std::vector<std::pair<std::int64_t, std::uint8_t>> columns, rows;  // sorted by tag
+};
+TaggedBasis WithTags(const LpBasis& basis, const MilpModel& model);
+// What has no counterpart is nonbasic (a column) or basic (a row); solvers repair the rest.
+LpBasis Translate(const TaggedBasis& basis, const MilpModel& model);
 
 // The LP relaxation of one model, solved again and again with other column bounds, each time from
 // the last basis. Not thread-safe.

@@ -7,23 +7,25 @@
 
 namespace lucid {
 
-std::int32_t MilpModel::AddColumn(Interval bounds, double cost) {
+std::int32_t MilpModel::AddColumn(Interval bounds, double cost, std::int64_t tag) {
   bounds_.push_back(bounds);
   cost_.push_back(cost);
+  column_tags_.push_back(tag);
   return columns() - 1;
 }
 
-std::int32_t MilpModel::AddBinary() {
-  binaries_.push_back(AddColumn({0, 1}));
+std::int32_t MilpModel::AddBinary(std::int64_t tag) {
+  binaries_.push_back(AddColumn({0, 1}, 0, tag));
   return binaries_.back();
 }
 
-void MilpModel::AddRow(double lower, double upper, std::span<const Term> terms) {
+void MilpModel::AddRow(double lower, double upper, std::span<const Term> terms, std::int64_t tag) {
   for (const Term& term : terms) {
     if (term.coefficient != 0) terms_.push_back(term);
   }
   row_start_.push_back(terms_.size());
   row_bounds_.push_back({lower, upper});
+  row_tags_.push_back(tag);
 }
 
 namespace {
@@ -37,9 +39,9 @@ void WriteRows(const MilpModel& model, std::back_insert_iterator<std::string> ou
   fmt::format_to(out, "ROWS\n N cost\n");
   for (std::int32_t i = 0; i < model.rows(); ++i) {
     const auto [lower, upper] = model.RowBounds(i);
-    const char kind = lower == upper         ? 'E'
-                      : std::isinf(lower)    ? (std::isinf(upper) ? 'N' : 'L')
-                                             : 'G';
+    const char kind = lower == upper      ? 'E'
+                      : std::isinf(lower) ? (std::isinf(upper) ? 'N' : 'L')
+                                          : 'G';
     fmt::format_to(out, " {} r{}\n", kind, i);
   }
 }

@@ -131,6 +131,48 @@ TEST(SafeUpperBound, HoldsWhereOnlyRoundingErrorsDecide) {
   }
 }
 
+// Many terms of one sign: the errors of the last sum outgrow what the single columns allow for.
+TEST(SafeUpperBound, HoldsForSumsOverManyColumns) {
+  for (const std::uint64_t seed : Seeds(16)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Planted planted;
+    const double sign = random.Chance(0.5) ? 1 : -1;
+    for (int j = 0; j < 30'000; ++j) {
+      planted.point.push_back(random.Uniform(0.5, 1));
+      planted.model.AddColumn(Interval::Point(planted.point.back()), sign * random.Uniform(0.5, 1));
+    }
+    const double bound = BoundOf(planted.model, {});
+    ASSERT_TRUE(planted.Below(bound));
+    ASSERT_LE(bound, planted.Value() + 1e-6);
+  }
+}
+
+// Rows 3a x - a z <= 0 at x = 1, z = 3: all sides are 0, so that only the allowance for the reduced
+// costs, sums over many rows, can make up for their errors.
+TEST(SafeUpperBound, HoldsForColumnsInManyRows) {
+  for (const std::uint64_t seed : Seeds(100)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Planted planted;
+    planted.point = {1, 3};
+    planted.model.AddColumn({1, 1});
+    planted.model.AddColumn({3, 3});
+    std::vector<double> multipliers;
+    double cost_x = 0, cost_z = 0;
+    for (int i = 0; i < 200; ++i) {
+      const double a = static_cast<float>(random.Uniform(0.5, 1)), y = random.Uniform(0.5, 1);
+      planted.model.AddRow(-kInf, 0, {{0, 3 * a}, {1, -a}});
+      multipliers.push_back(y);
+      cost_x += y * (3 * a);
+      cost_z -= y * a;
+    }
+    planted.model.SetCost(0, cost_x);
+    planted.model.SetCost(1, cost_z);
+    ASSERT_TRUE(planted.Below(BoundOf(planted.model, multipliers)));
+  }
+}
+
 TEST(SafeUpperBound, HoldsForHostileMultipliers) {
   for (const Sizes& sizes : kSizes) {
     for (const std::uint64_t seed : Seeds(300)) {

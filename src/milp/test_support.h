@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <span>
@@ -27,8 +28,8 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 // The seeds of a random test: `count` of them, other ones with --gtest_random_seed=N.
 inline std::vector<std::uint64_t> Seeds(int count) {
   const auto base = static_cast<std::uint64_t>(GTEST_FLAG_GET(random_seed)) * 1'000'000;
-  std::vector<std::uint64_t> seeds;
-  for (int i = 0; i < count; ++i) seeds.push_back(base + static_cast<std::uint64_t>(i));
+  std::vector<std::uint64_t> seeds(static_cast<std::size_t>(count));
+  std::iota(seeds.begin(), seeds.end(), base);
   return seeds;
 }
 
@@ -95,7 +96,7 @@ class ExactSum {
   void AddAt(std::uint64_t value, int exponent, bool negative) {  // value < 2^54
     for (const int shift : {0, kHalf}) {
       const std::uint64_t piece = (value >> shift) & ((1U << kHalf) - 1);
-      const auto place = static_cast<std::size_t>(exponent + shift + kPoint);
+      const int place = exponent + shift + kPoint;
       const std::uint64_t moved = piece << (place % kLimb);  // < 2^59
       const auto low = static_cast<std::int64_t>(moved & kMask);
       const auto high = static_cast<std::int64_t>(moved >> kLimb);
@@ -201,8 +202,8 @@ inline Planted Knapsacks(Random& random, int items, int rows) {
     capacity.push_back(std::floor(sum / 2));
     result.model.AddRow(-kInf, capacity.back(), row);
   }
-  std::vector<std::int32_t> order;
-  for (std::int32_t j = 0; j < items; ++j) order.push_back(j);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(items));
+  std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, std::greater<>(), [&](std::int32_t j) {
     double weight = 0;
     for (const auto& row : weights) weight += row[j].coefficient;

@@ -101,10 +101,9 @@ Result<std::vector<AblationRow>> RunAblation(const Ensemble& ensemble, const Tab
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (const ClassBound& bound : rows[r].certificate.classes) {
       rows[r].seconds_to_h.push_back(
-          h == rows.end()
-              ? kNever
-              : SecondsUntil(traces[r], bound.label,
-                             h->certificate.classes[bound.label].beta_upper));
+          h == rows.end() ? kNever
+                          : SecondsUntil(traces[r], bound.label,
+                                         h->certificate.classes[bound.label].beta_upper));
     }
   }
   return rows;

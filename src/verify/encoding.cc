@@ -7,6 +7,7 @@ namespace lucid {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kOther = 2;  // tags of what is neither a neuron of N nor of the hyper-network
 
 class Encoder {
  public:
@@ -20,14 +21,18 @@ class Encoder {
         differences_(PropagateDifferences(facts.network, hyper, facts.bounds)) {}
 
   Encoding Build() {
-    for (const Interval& range : facts_.bounds.input) out_.input.push_back(model().AddColumn(range));
+    for (const Interval& range : facts_.bounds.input) {
+      const auto unit = static_cast<std::int64_t>(out_.input.size());
+      out_.input.push_back(
+          model().AddColumn(range, 0, NeuronTag(kOther, 0, unit, NeuronPart::kOutput)));
+    }
     LayerColumns of_network = out_.input, of_member = out_.input;
     const auto layers = facts_.network.architecture.layers();
     for (std::size_t m = 0; m < layers.size(); ++m) {
-      of_network = AddLayer(model(), m, facts_.point, facts_.bounds, of_network, nullptr,
+      of_network = AddLayer(model(), 0, m, facts_.point, facts_.bounds, of_network, nullptr,
                             out_.network_sums);
       const std::vector<char> similar = SimilarNeurons(m);
-      of_member = AddLayer(model(), m, hyper_, bounds_, of_member, &similar, out_.member_sums);
+      of_member = AddLayer(model(), 1, m, hyper_, bounds_, of_member, &similar, out_.member_sums);
       if (options_.matching_dependencies) Match(m, of_network, of_member);
     }
     Confident(of_network);
@@ -55,7 +60,9 @@ class Encoder {
       if (of_member[k] >= 0) terms.push_back({of_member[k], 1});
       if (of_network[k] >= 0) terms.push_back({of_network[k], -1});
       const Interval difference = differences_.post[m][k];
-      if (!terms.empty()) model().AddRow(difference.lower, difference.upper, terms);
+      if (terms.empty()) continue;
+      model().AddRow(difference.lower, difference.upper, terms,
+                     NeuronTag(1, m, static_cast<std::int64_t>(k), NeuronPart::kMatch));
     }
   }
 
@@ -67,10 +74,12 @@ class Encoder {
       largest = std::min(largest, Difference(facts_.point, facts_.bounds, other));
     }
     // beta >= 0 at least: an input of smaller confidence has another label in N.
-    out_.beta = model().AddColumn({options_.floor, std::max(largest, options_.floor)}, /*cost=*/1);
+    out_.beta = model().AddColumn({options_.floor, std::max(largest, options_.floor)}, /*cost=*/1,
+                                  NeuronTag(kOther, 1, 0, NeuronPart::kOutput));
     for (std::size_t other = 0; other < outputs.size(); ++other) {
       if (other == static_cast<std::size_t>(label_)) continue;
-      model().AddRow(0, kInfinity, {{outputs[label_], 1}, {outputs[other], -1}, {out_.beta, -1}});
+      model().AddRow(0, kInfinity, {{outputs[label_], 1}, {outputs[other], -1}, {out_.beta, -1}},
+                     NeuronTag(kOther, 1, static_cast<std::int64_t>(other), NeuronPart::kAbove));
     }
   }
 
@@ -79,19 +88,23 @@ class Encoder {
     std::vector<Term> chosen;
     for (std::size_t other = 0; other < outputs.size(); ++other) {
       if (other == static_cast<std::size_t>(label_)) continue;
+      const auto tag = [&](NeuronPart part) {
+        return NeuronTag(kOther, 2, static_cast<std::int64_t>(other), part);
+      };
       std::vector<Term> terms = {{outputs[label_], 1}, {outputs[other], -1}};
       double limit = options_.member_error;
       if (outputs.size() > 2) {
         // z_c - z_c' <= error + M (1 - a), M = max(z_c - z_c') - error.
         const double largest = Difference(hyper_, bounds_, other);
         const double big_m = std::max(0.0, AddUp(largest, -options_.member_error));
-        chosen.push_back({model().AddBinary(), 1});
+        chosen.push_back({model().AddBinary(tag(NeuronPart::kPhase)), 1});
         terms.push_back({chosen.back().column, big_m});
         limit = AddUp(limit, big_m);
       }
-      model().AddRow(-kInfinity, limit, terms);
+      model().AddRow(-kInfinity, limit, terms, tag(NeuronPart::kActive));
     }
-    if (!chosen.empty()) model().AddRow(1, kInfinity, chosen);
+    if (!chosen.empty())
+      model().AddRow(1, kInfinity, chosen, NeuronTag(kOther, 2, 0, NeuronPart::kMatch));
   }
 
   double Difference(const HyperNetwork& hyper, const NeuronBounds& bounds,

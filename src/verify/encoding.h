@@ -17,7 +17,7 @@ namespace lucid {
 struct EncodingOptions {
   bool matching_dependencies = true;
   bool relax_if_similar = true;
-  double tau = 0.01;       // relax-if-similar: the largest width of a similar neuron's difference
+  double tau = 0.01;        // relax-if-similar: the largest width of a similar neuron's difference
   double member_error = 0;  // the constraint is g <= member_error (GUARD.md 5)
   double floor = 0;         // only inputs of at least this confidence: a known lower bound of beta
 };

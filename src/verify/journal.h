@@ -20,8 +20,8 @@ namespace lucid {
 // all that has to be remembered. Thread-safe.
 class SubsetJournal {
  public:
-  // Starts a new file (an old one is kept beside it as NAME.old), or with `resume` goes on with what
-  // is there: lines from the first damaged one on are dropped. Locked until destruction.
+  // Starts a new file (an old one is kept beside it as NAME.old), or with `resume` goes on with
+  // what is there: lines from the first damaged one on are dropped. Locked until destruction.
   // Errors: with `resume`, a file of another key; another process has the lock.
   static Result<SubsetJournal> Open(const std::string& path, const Digest& key, bool resume);
 

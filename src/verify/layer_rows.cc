@@ -8,28 +8,41 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Requires: range.lower < 0 < range.upper.
-std::int32_t AddRelu(MilpModel& model, std::int32_t sum, Interval range, bool relaxed) {
-  const std::int32_t z = model.AddColumn({0, range.upper});
-  model.AddRow(0, kInfinity, {{z, 1}, {sum, -1}});  // z >= z^
+template <typename TagOf>
+std::int32_t AddRelu(MilpModel& model, std::int32_t sum, Interval range, bool relaxed,
+                     const TagOf& tag) {
+  const std::int32_t z = model.AddColumn({0, range.upper}, 0, tag(NeuronPart::kOutput));
+  model.AddRow(0, kInfinity, {{z, 1}, {sum, -1}}, tag(NeuronPart::kAbove));  // z >= z^
   if (relaxed) {
     // z <= s (z^ - l), s >= u / (u - l): above the chord for z^ in [l, u] for any such s.
     const double slope = DivUp(range.upper, NextDown(range.upper - range.lower));
-    model.AddRow(-kInfinity, MulUp(slope, -range.lower), {{z, 1}, {sum, -slope}});
+    model.AddRow(-kInfinity, MulUp(slope, -range.lower), {{z, 1}, {sum, -slope}},
+                 tag(NeuronPart::kInactive));
     return z;
   }
-  const std::int32_t active = model.AddBinary();
-  model.AddRow(-kInfinity, 0, {{z, 1}, {active, -range.upper}});  // z <= u a
+  const std::int32_t active = model.AddBinary(tag(NeuronPart::kPhase));
+  // z <= u a
+  model.AddRow(-kInfinity, 0, {{z, 1}, {active, -range.upper}}, tag(NeuronPart::kActive));
   // z <= z^ - l (1 - a)
-  model.AddRow(-kInfinity, -range.lower, {{z, 1}, {sum, -1}, {active, -range.lower}});
+  model.AddRow(-kInfinity, -range.lower, {{z, 1}, {sum, -1}, {active, -range.lower}},
+               tag(NeuronPart::kInactive));
   return z;
 }
 
 }  // namespace
 
-std::int32_t AddWeightedSum(MilpModel& model, const Layer& layer, const HyperNetwork& hyper,
+std::int64_t NeuronTag(int network, std::size_t layer, std::int64_t unit, NeuronPart part) {
+  constexpr std::int64_t kParts = 16, kUnits = std::int64_t{1} << 32, kLayers = 1 << 16;
+  return ((network * kLayers + static_cast<std::int64_t>(layer)) * kUnits + unit) * kParts +
+         static_cast<std::int64_t>(part);
+}
+
+std::int32_t AddWeightedSum(MilpModel& model, int network, std::size_t m, const HyperNetwork& hyper,
                             std::int64_t unit, Interval range, const LayerColumns& below) {
+  const Layer& layer = hyper.architecture().layers()[m];
+  const auto tag = [&](NeuronPart part) { return NeuronTag(network, m, unit, part); };
   const std::int64_t o = unit / layer.positions, t = unit % layer.positions;
-  const std::int32_t sum = model.AddColumn(range);
+  const std::int32_t sum = model.AddColumn(range, 0, tag(NeuronPart::kSum));
   const double bias_low = hyper.lower()[layer.bias_at + o];
   const double bias_high = hyper.upper()[layer.bias_at + o];
   std::vector<Term> low = {{sum, 1}}, high = {{sum, 1}};
@@ -43,15 +56,15 @@ std::int32_t AddWeightedSum(MilpModel& model, const Layer& layer, const HyperNet
     high.push_back({column, -static_cast<double>(hyper.upper()[at])});
   }
   if (point) {
-    model.AddRow(bias_low, bias_low, low);
+    model.AddRow(bias_low, bias_low, low, tag(NeuronPart::kSumLow));
   } else {
-    model.AddRow(bias_low, kInfinity, low);
-    model.AddRow(-kInfinity, bias_high, high);
+    model.AddRow(bias_low, kInfinity, low, tag(NeuronPart::kSumLow));
+    model.AddRow(-kInfinity, bias_high, high, tag(NeuronPart::kSumHigh));
   }
   return sum;
 }
 
-LayerColumns AddLayer(MilpModel& model, std::size_t m, const HyperNetwork& hyper,
+LayerColumns AddLayer(MilpModel& model, int network, std::size_t m, const HyperNetwork& hyper,
                       const NeuronBounds& bounds, const LayerColumns& below,
                       const std::vector<char>* relaxed, SumColumns& sums) {
   const Layer& layer = hyper.architecture().layers()[m];
@@ -64,12 +77,14 @@ LayerColumns AddLayer(MilpModel& model, std::size_t m, const HyperNetwork& hyper
       outputs.push_back(-1);
       continue;
     }
-    const std::int32_t sum = AddWeightedSum(model, layer, hyper, unit, range, below);
+    const std::int32_t sum = AddWeightedSum(model, network, m, hyper, unit, range, below);
     sums.back()[unit] = sum;
     if (!layer.relu || range.lower >= 0) {  // always active: z = z^
       outputs.push_back(sum);
     } else {
-      outputs.push_back(AddRelu(model, sum, range, relaxed != nullptr && (*relaxed)[unit] != 0));
+      const auto tag = [&](NeuronPart part) { return NeuronTag(network, m, unit, part); };
+      outputs.push_back(
+          AddRelu(model, sum, range, relaxed != nullptr && (*relaxed)[unit] != 0, tag));
     }
   }
   return outputs;

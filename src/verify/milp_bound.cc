@@ -11,9 +11,9 @@
 #include "base/parallel.h"
 #include "hyper/cluster.h"
 #include "lucid/base/version.h"
+#include "verify/box_search.h"
 #include "verify/repair.h"
 #include "verify/subset_search.h"
-#include "verify/tighten.h"
 #include "verify/witness.h"
 
 namespace lucid {
@@ -22,16 +22,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kManyNodes = std::numeric_limits<std::int64_t>::max();
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 Clock::time_point In(double seconds) {
   constexpr double kYears = 1e9;  // a time_point overflows beyond some centuries
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-             std::clamp(seconds, 0.0, kYears)));
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(std::clamp(seconds, 0.0, kYears)));
 }
 
 // One class: the hooks of the subset search.
@@ -115,54 +113,30 @@ class ClassSearch {
     const MilpBoundOptions& options = problem_.options;
     const HyperNetwork hyper = HyperNetwork::Of(problem_.members, subset);
     const Clock::time_point deadline = std::min(own_deadline, deadline_);
-    NetworkFacts facts = problem_.facts;
-    NeuronBounds bounds = LinearBounds(hyper, facts.bounds.input);
     EncodingOptions encoding_options;
     encoding_options.matching_dependencies = UsesMatchingDependencies(options.variant);
     encoding_options.relax_if_similar = UsesRelaxIfSimilar(options.variant);
     encoding_options.tau = options.tau;
     encoding_options.member_error = problem_.member_error;
     encoding_options.floor = attack_lower_;
-    Repair repair(facts.network, hyper, subset, label_, witnesses_);
-    MilpOptions milp;
-    milp.gap = options.gap;
-    milp.enough = enough_;
-    milp.incumbent = repair.Anywhere(options.seed);
-    milp.deadline = deadline;
-    milp.stop = stop_;
-    milp.report = [&](double bound, std::int64_t) { improve(std::max(bound, attack_lower_)); };
-    LUCID_ASSIGN(MilpResult result,
-                 RunMilp(Encode(facts, hyper, bounds, label_, encoding_options), repair, milp,
-                       /*max_nodes=*/options.tighten ? 1 : kManyNodes));
-    if (result.end == MilpResult::End::kNodes) {
-      // Not done at the root: tighter neuron bounds first, for a part of the time.
-      improve(std::max(result.bound.value(), attack_lower_));
-      const Clock::time_point now = Clock::now();
-      LUCID_TRY(TightenByLp(facts, hyper, bounds, label_, encoding_options,
-                            {3, now + (deadline - now) / 4, stop_}));
-      const MilpResult root = result;
-      LUCID_ASSIGN(result, RunMilp(Encode(facts, hyper, bounds, label_, encoding_options), repair,
-                                 milp, kManyNodes));
-      result.bound = std::min(result.bound, root.bound);
-      result.nodes += root.nodes;
-    }
-    // Asked before the end, the tightening may have been cut short even if the MILP was not.
+    Repair repair(problem_.facts.network, hyper, subset, label_, witnesses_);
+    BoxSearchOptions search;
+    search.encoding = encoding_options;
+    search.tighten = options.tighten;
+    search.milp.gap = options.gap;
+    search.milp.enough = enough_;
+    search.milp.incumbent = repair.Anywhere(options.seed);
+    search.milp.deadline = deadline;
+    search.milp.stop = stop_;
+    search.milp.report = [&](double bound, std::int64_t) {
+      improve(std::max(bound, attack_lower_));
+    };
+    LUCID_ASSIGN(const MilpResult result,
+                 MaximiseOverBoxes(problem_.facts, hyper, label_, search, repair));
     const bool cut_short = stop_.stop_requested() || Clock::now() >= deadline_;
     // Nothing feasible: no input above the floor leaks.
     return SubsetBound{std::max(result.bound.value(), attack_lower_), !cut_short,
                        result.end == MilpResult::End::kDeadline, result.nodes, result.unproved};
-  }
-
-  static Result<MilpResult> RunMilp(const Encoding& encoding, Repair& repair, MilpOptions milp,
-                                  std::int64_t max_nodes) {
-    LUCID_ASSIGN(const std::unique_ptr<LpSolver> lp, MakeHighsLp(encoding.model));
-    milp.max_nodes = max_nodes;
-    std::vector<double> x(encoding.input.size());
-    milp.repair = [&](std::span<const double> point) {
-      for (std::size_t j = 0; j < x.size(); ++j) x[j] = point[encoding.input[j]];
-      return repair.Near(x);
-    };
-    return Maximise(encoding.model, *lp, milp);
   }
 
   Result<std::vector<Subset>> Split(const Subset& subset) {
@@ -291,7 +265,9 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
       if (options.trace) options.trace(label, SecondsSince(begin), lower, upper);
       if (!progress) return;
       const std::string what = fmt::format("class {}", label);
-      const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}]", lower, upper);
+      const double rest = std::chrono::duration<double>(own - Clock::now()).count();
+      const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}], at most {:.0f} s left",
+                                             lower, upper, std::max(rest, 0.0));
       progress({what, "MILPs", solved, 0, 0, detail});
     };
     LUCID_ASSIGN(ClassBound bound,
@@ -303,7 +279,8 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
   }
   certificate.seconds = SecondsSince(start);
   const bool finished = std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
-    return bound.status == BoundStatus::kDeadline && options.label.value_or(bound.label) == bound.label;
+    return bound.status == BoundStatus::kDeadline &&
+           options.label.value_or(bound.label) == bound.label;
   });
   if (journal && finished) LUCID_TRY(journal->Remove());
   return certificate;

@@ -89,16 +89,12 @@ class Search {
     return item.solved && (!options_.branch || item.subset.size() == 1);
   }
 
-  bool SomethingLargerInFlight() const {
-    return InFlight() > queue_.top().bound;
-  }
+  bool SomethingLargerInFlight() const { return InFlight() > queue_.top().bound; }
 
   double AnytimeBound() const {
     return queue_.empty() ? InFlight() : std::max(InFlight(), queue_.top().bound);
   }
-  double InFlight() const {
-    return in_flight_.empty() ? 0 : *std::ranges::max_element(in_flight_);
-  }
+  double InFlight() const { return in_flight_.empty() ? 0 : *std::ranges::max_element(in_flight_); }
 
   bool OutOfTime() {
     if (options_.stop.stop_requested()) {
@@ -147,8 +143,8 @@ class Search {
   const double ceiling_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::priority_queue<Item> queue_;    // all below: under mutex_
-  std::list<double> in_flight_;        // the bounds of what is being worked on
+  std::priority_queue<Item> queue_;  // all below: under mutex_
+  std::list<double> in_flight_;      // the bounds of what is being worked on
   bool done_ = false;
   std::optional<Error> error_;
   SubsetSearchSummary summary_;

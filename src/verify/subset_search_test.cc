@@ -258,12 +258,12 @@ TEST(SearchSubsets, BoundsProvedOnTheWayAreReported) {
   std::latch other_is_solved(1);
   std::vector<double> reports;
   SubsetSearchHooks hooks;
-  hooks.report = [&](double bound, std::int64_t) { reports.push_back(bound); };
+  hooks.report = [&](double bound, std::int64_t) {
+    if (reports.empty()) other_is_solved.count_down();
+    reports.push_back(bound);
+  };
   hooks.solve = [&](const Subset& subset, const SubsetSearchHooks::Improve& improve) {
-    if (subset.front() == 1) {
-      other_is_solved.count_down();
-      return Result<SubsetBound>(SubsetBound{3});
-    }
+    if (subset.front() == 1) return Result<SubsetBound>(SubsetBound{3});
     other_is_solved.wait();
     for (const double bound : {8.0, 6.0, 7.0, 2.0}) improve(bound);
     return Result<SubsetBound>(SubsetBound{1});

@@ -14,9 +14,7 @@ using Clock = std::chrono::steady_clock;
 class RangeFinder {
  public:
   RangeFinder(Encoding& encoding, LpSolver& lp)
-      : model_(encoding.model),
-        lp_(lp),
-        columns_(model_.bounds().begin(), model_.bounds().end()) {
+      : model_(encoding.model), lp_(lp), columns_(model_.bounds().begin(), model_.bounds().end()) {
     model_.SetCost(encoding.beta, 0);
     lp_.SetCost(encoding.beta, 0);
   }

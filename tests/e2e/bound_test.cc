@@ -121,12 +121,18 @@ TEST_F(Bound, OneClassLeavesTheOthersUnknown) {
 TEST_F(Bound, BadOptionsAreNamedAndNothingIsWritten) {
   MakeRun("r", "2x6");
   const std::pair<const char*, const char*> cases[] = {
-      {"bound r --variant X", "--variant"},        {"bound r --gap -1", "gap"},
-      {"bound r --gap nan", "gap"},                {"bound r --tau -0.1", "tau"},
-      {"bound r --time-limit soon", "duration"},   {"bound r --time-limit 0", "duration"},
-      {"bound r --subset-limit 3x", "duration"},   {"bound r --class 2", "class"},
-      {"bound r --engine other", "--engine"},      {"bound nothing", "nothing"},
-      {"ablation r --variants H,Z", "'Z'"},        {"ablation r --test none.csv", "none.csv"},
+      {"bound r --variant X", "--variant"},
+      {"bound r --gap -1", "gap"},
+      {"bound r --gap nan", "gap"},
+      {"bound r --tau -0.1", "tau"},
+      {"bound r --time-limit soon", "duration"},
+      {"bound r --time-limit 0", "duration"},
+      {"bound r --subset-limit 3x", "duration"},
+      {"bound r --class 2", "class"},
+      {"bound r --engine other", "--engine"},
+      {"bound nothing", "nothing"},
+      {"ablation r --variants H,Z", "'Z'"},
+      {"ablation r --test none.csv", "none.csv"},
   };
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = Run(arguments);

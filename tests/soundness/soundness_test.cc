@@ -43,7 +43,7 @@ struct Instance {
 
 Architecture RandomArchitecture(Stream& stream) {
   // The larger ones are rarer: an instance of every larger size costs several of the smallest.
-  const auto sometimes = [&](int more) { return stream.Below(4) == 0 ? more : 0; };
+  const auto sometimes = [&](int more) { return stream.Below(6) == 0 ? more : 0; };
   std::vector<HiddenLayer> hidden;
   const int layers = 1 + sometimes(1);
   for (int m = 0; m < layers; ++m) {
@@ -62,7 +62,7 @@ Instance RandomInstance(std::uint64_t seed) {
   }
   Balance(instance.network, stream);
   constexpr std::array kDistances = {0.003, 0.03, 0.1, 0.3, 0.6};
-  const auto members = 1 + std::min(stream.Below(5), stream.Below(5));
+  const auto members = 1 + std::min({stream.Below(5), stream.Below(5), stream.Below(5)});
   for (std::uint64_t i = 0; i < members; ++i) {
     const double distance = kDistances[stream.Below(kDistances.size())];
     instance.members.push_back(stream.Below(16) == 0 ? instance.network

@@ -84,8 +84,8 @@ inline Status Ok() { return {}; }
 #define LUCID_CONCAT(a, b) LUCID_CONCAT_INNER(a, b)
 
 // LUCID_TRY(expr): returns the error of a Status or Result to the caller, otherwise goes on.
-#define LUCID_TRY(expr)                                 \
-  do {                                                  \
+#define LUCID_TRY(expr)                                        \
+  do {                                                         \
     if (const auto& lucid_status = (expr); !lucid_status.ok()) \
       return ::lucid::Error(lucid_status.error());             \
   } while (false)

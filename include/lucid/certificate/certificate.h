@@ -26,7 +26,7 @@ struct Witness {
 
 enum class BoundStatus {
   kExact,     // beta_upper equals beta_lower up to the solver's safe rounding, or is 0
-  kGap,       // within the requested gap
+  kGap,       // ended by itself: within the requested gap, or what the engine's relaxations leave
   kDeadline,  // stopped early: valid, not as tight as asked
 };
 std::string_view NameOf(BoundStatus status);  // "exact", "gap", "deadline"

@@ -40,16 +40,16 @@ struct MilpBoundOptions {
   Variant variant = Variant::kFull;
   double tau = 0.01;  // relax-if-similar: the largest difference interval that counts as similar
   double gap = 0.01;  // relative; of every MILP, and of the whole
-  double time_limit = 8 * 3600.0;    // seconds for all classes together
+  double time_limit = 8 * 3600.0;                                // seconds for all classes together
   double class_limit = std::numeric_limits<double>::infinity();  // seconds for one class
-  double subset_limit = 40 * 60.0;   // seconds for one MILP
-  bool tighten = true;               // neuron bounds by linear programs too
+  double subset_limit = 40 * 60.0;                               // seconds for one MILP
+  bool tighten = false;               // neuron bounds of the whole domain by linear programs, too
   std::optional<std::int32_t> label;  // only this class; the others stay unknown (+inf)
-  std::uint64_t seed = 0;            // of clustering and attack
-  int threads = 0;                   // 0: all cores. Subsets are solved at the same time
-  bool resume = false;               // go on with the journal of an earlier process
-  std::string journal;               // file; empty: none
-  std::vector<std::string> command;  // recorded in the certificate
+  std::uint64_t seed = 0;             // of clustering and attack
+  int threads = 0;                    // 0: all cores. Subsets are solved at the same time
+  bool resume = false;                // go on with the journal of an earlier process
+  std::string journal;                // file; empty: none
+  std::vector<std::string> command;   // recorded in the certificate
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
 
