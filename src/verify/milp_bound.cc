@@ -44,8 +44,9 @@ class ClassSearch {
         attack_lower_(attack.beta_lower),
         witnesses_(problem.facts.network, problem.members, label, attack.beta_lower,
                    attack.witness) {
-    // What is already known to leak need not be looked at more closely than the gap.
-    enough_ = attack_lower_ * (1 + problem.options.gap);
+    // What is already known to leak need not be looked at more closely than the gap; nor does
+    // nothing at all, which no bound of finitely many boxes could prove.
+    enough_ = MilpOptions{.gap = problem.options.gap}.GoodEnough(attack_lower_);
   }
 
   Result<ClassBound> Run(const BoundReport& report) {
