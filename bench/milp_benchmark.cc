@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "lucid/ensemble/ensemble.h"
@@ -41,42 +43,22 @@ Result<Answer> Ours(const NetworkFacts& facts, const HyperNetwork& hyper, const 
 }
 
 Answer Theirs(const MilpModel& model, double gap, double seconds) {
-  const Clock::time_point start = Clock::now();
-  HighsLp lp;
-  lp.num_col_ = model.columns();
-  lp.num_row_ = model.rows();
-  lp.sense_ = ObjSense::kMaximize;
-  lp.col_cost_.assign(model.cost().begin(), model.cost().end());
-  lp.integrality_.assign(static_cast<std::size_t>(model.columns()), HighsVarType::kContinuous);
-  for (const std::int32_t j : model.binaries()) lp.integrality_[j] = HighsVarType::kInteger;
-  for (const Interval& bounds : model.bounds()) {
-    lp.col_lower_.push_back(bounds.lower);
-    lp.col_upper_.push_back(bounds.upper);
-  }
-  lp.a_matrix_.format_ = MatrixFormat::kRowwise;
-  lp.a_matrix_.num_col_ = model.columns();
-  lp.a_matrix_.num_row_ = model.rows();
-  lp.a_matrix_.start_ = {0};
-  for (std::int32_t i = 0; i < model.rows(); ++i) {
-    lp.row_lower_.push_back(model.RowBounds(i).lower);
-    lp.row_upper_.push_back(model.RowBounds(i).upper);
-    for (const Term& term : model.Row(i)) {
-      lp.a_matrix_.index_.push_back(term.column);
-      lp.a_matrix_.value_.push_back(term.coefficient);
-    }
-    lp.a_matrix_.start_.push_back(static_cast<HighsInt>(lp.a_matrix_.index_.size()));
-  }
   Highs highs;
   highs.setOptionValue("output_flag", false);
   highs.setOptionValue("threads", 1);
   highs.setOptionValue("time_limit", seconds);
   highs.setOptionValue("mip_rel_gap", gap);
-  highs.passModel(lp);
+  const auto file = std::filesystem::temp_directory_path() / "lucid_milp_benchmark.mps";
+  std::ofstream(file) << ToMps(model);
+  highs.readModel(file.string());
+  std::filesystem::remove(file);
+  const Clock::time_point start = Clock::now();
   highs.run();
   const HighsInfo& info = highs.getInfo();
   const bool found = info.primal_solution_status == kSolutionStatusFeasible;
-  return {info.mip_dual_bound,
-          found ? info.objective_function_value : -std::numeric_limits<double>::infinity(),
+  // The file is a minimisation of the negative objective.
+  return {-info.mip_dual_bound,
+          found ? -info.objective_function_value : -std::numeric_limits<double>::infinity(),
           SecondsSince(start), info.mip_node_count};
 }
 

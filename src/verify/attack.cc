@@ -15,6 +15,7 @@
 #include "verify/attack_pool.h"
 #include "verify/attack_score.h"
 #include "verify/network_gradient.h"
+#include "verify/witness.h"
 
 namespace lucid {
 namespace {
@@ -242,17 +243,6 @@ class PairSearch {
   std::uint64_t mutants_ = 0;
 };
 
-// The computed confidence of a class; ConfidenceErrorBound bounds its error.
-double Confidence(const Evaluator& evaluator, std::int32_t label, std::span<const float> x) {
-  std::vector<double> logits(static_cast<std::size_t>(evaluator.architecture().classes()));
-  evaluator.Logits(x, logits);
-  double other = -std::numeric_limits<double>::infinity();
-  for (std::size_t c = 0; c < logits.size(); ++c) {
-    if (c != static_cast<std::size_t>(label)) other = std::max(other, logits[c]);
-  }
-  return logits[label] - other;
-}
-
 // Turns elites into witnesses: float32 inputs whose signs of f and g are beyond rounding errors.
 class Certifier {
  public:
@@ -300,9 +290,9 @@ class Certifier {
   // Whether g is certainly <= 0 at x rounded to float32; if so, f there may be the best.
   bool Offer(Pair& pair, std::int64_t member, const Point& x, AttackResult& best) const {
     std::vector<float> rounded = RoundInside(pair.gradient, x);
-    const double g = Confidence(pair.evaluator, label_, rounded);
+    const double g = SignedConfidence(pair.evaluator, rounded, label_);
     if (!(g <= -pair.evaluator.ConfidenceErrorBound())) return false;
-    const double f = Confidence(evaluator_, label_, rounded);
+    const double f = SignedConfidence(evaluator_, rounded, label_);
     const double lower = NextDown(f - evaluator_.ConfidenceErrorBound());
     if (lower > best.beta_lower) best = {lower, Witness{std::move(rounded), member, 0}};
     return true;

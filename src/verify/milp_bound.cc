@@ -184,33 +184,6 @@ Digest JournalKey(const Ensemble& ensemble, const MilpBoundOptions& options) {
   return hasher.Finish();
 }
 
-Certificate Frame(const Ensemble& ensemble, const MilpBoundOptions& options) {
-  const Manifest& manifest = ensemble.manifest();
-  Certificate certificate;
-  certificate.version = Version();
-  certificate.command = options.command;
-  certificate.engine = "milp";
-  certificate.options = options.Canonical();
-  certificate.rows = manifest.rows;
-  certificate.members = manifest.members;
-  certificate.partial = manifest.partial;
-  certificate.network_error = Evaluator(ensemble.network()).ConfidenceErrorBound();
-  certificate.run_key = manifest.run_key;
-  certificate.schema_digest = manifest.schema_digest;
-  certificate.train_digest = manifest.train_digest;
-  certificate.architecture_digest = Sha256Of(manifest.architecture.Canonical());
-  certificate.network_digest = ensemble.network().digest();
-  certificate.ensemble_digest = manifest.ensemble_digest;
-  return certificate;
-}
-
-ClassBound Unknown(std::int32_t label) {
-  ClassBound bound;
-  bound.label = label;
-  bound.beta_upper = kInfinity;
-  return bound;
-}
-
 }  // namespace
 
 Result<double> LargestError(const Members& members, int threads) {
@@ -234,7 +207,10 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
   const Clock::time_point start = Clock::now();
   const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
   LUCID_TRY(options.Validate(classes));
-  Certificate certificate = Frame(ensemble, options);
+  Certificate certificate = UnprovedCertificate(ensemble);
+  certificate.command = options.command;
+  certificate.engine = "milp";
+  certificate.options = options.Canonical();
   std::optional<SubsetJournal> journal;
   if (!options.journal.empty()) {
     LUCID_ASSIGN(journal, SubsetJournal::Open(options.journal, JournalKey(ensemble, options),
@@ -248,10 +224,7 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
                             journal ? &*journal : nullptr};
   const Clock::time_point deadline = In(options.time_limit);
   for (std::int32_t label = 0; label < classes; ++label) {
-    if (options.label.value_or(label) != label) {
-      certificate.classes.push_back(Unknown(label));
-      continue;
-    }
+    if (options.label.value_or(label) != label) continue;  // stays unknown
     const int left = options.label ? 1 : classes - label;
     const Clock::time_point begin = Clock::now();
     const Clock::time_point own =
@@ -276,7 +249,7 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
                                   report));
     bound.seconds = SecondsSince(begin);
     if (bound.witness) bound.witness->row = ensemble.RowOf(bound.witness->member);
-    certificate.classes.push_back(std::move(bound));
+    certificate.classes[label] = std::move(bound);
   }
   certificate.seconds = SecondsSince(start);
   const bool finished = std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
