@@ -63,6 +63,14 @@ struct Cell {
     return box;
   }
 
+  // Whether no third place lies on all hyperplanes that two vertices share.
+  bool Adjacent(const Vertex& a, const Vertex& b) const {
+    const std::uint64_t common = a.planes & b.planes;
+    return std::ranges::none_of(vertices, [&](const Vertex& v) {
+      return (v.planes & common) == common && v.x != a.x && v.x != b.x;
+    });
+  }
+
   // The parts with form <= 0 and form >= 0; either may be empty.
   std::pair<Cell, Cell> Cut(const Affine& form) const {
     std::pair<Cell, Cell> parts{{{}, planes + 1, inputs}, {{}, planes + 1, inputs}};
@@ -82,12 +90,16 @@ struct Cell {
         parts.second.vertices.push_back(v);
       }
     }
+    constexpr std::size_t kCrowd = 64;
+    const bool crowded = vertices.size() > kCrowd;
     for (const auto& [low, low_value] : below) {
       for (const auto& [high, high_value] : above) {
         // The ends of an edge share d - 1 hyperplanes. Other pairs may, too (degenerate vertices);
-        // they add a point of the polytope that is no vertex, which does no harm.
+        // they add a point of the polytope that is no vertex, which does no harm unless such
+        // points breed.
         const std::uint64_t common = low.planes & high.planes;
         if (std::popcount(common) < inputs - 1) continue;
+        if (crowded && !Adjacent(low, high)) continue;
         Vertex v{{}, common | own};
         const Real t = low_value / (low_value - high_value);
         for (std::size_t j = 0; j < kMaxInputs; ++j) v.x[j] = low.x[j] + t * (high.x[j] - low.x[j]);
