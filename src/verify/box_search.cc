@@ -50,9 +50,7 @@ class Search {
       if (const auto end = OutOfTime()) return Finish(*end);
       const Piece piece = open_.top();
       open_.pop();
-      in_hand_ = piece.bound;
       LUCID_TRY(Process(piece));
-      in_hand_ = -kInfinity;
     }
     return Finish(MilpResult::End::kSolved);
   }
@@ -86,6 +84,7 @@ class Search {
   }
 
   Status Process(const Piece& piece) {
+    in_hand_ = piece.bound;
     NetworkFacts facts = facts_;
     facts.bounds = LinearBounds(facts.point, piece.box);
     NeuronBounds bounds = LinearBounds(hyper_, piece.box);
@@ -125,9 +124,9 @@ class Search {
     } else {
       open_.push({piece.box, bound, piece.start});  // out of time
     }
+    in_hand_ = -kInfinity;
     if (options_.milp.report && Clock::now() >= next_report_) {
       next_report_ = Clock::now() + std::chrono::seconds(1);
-      in_hand_ = -kInfinity;
       options_.milp.report(ProvedBound(), result_.nodes);
     }
     return Ok();

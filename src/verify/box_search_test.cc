@@ -110,6 +110,29 @@ TEST(BoxSearch, OutOfTimeOrStoppedItStillBoundsEveryLeak) {
   }
 }
 
+TEST(BoxSearch, NeverReportsLessThanItProves) {
+  Stream stream(kSeed, "slow box search");
+  Network network = RandomNetwork(
+      Hidden({{HiddenLayer::Kind::kDense, 14}, {HiddenLayer::Kind::kDense, 14}}, 6, 2), stream);
+  Balance(network, stream);
+  const std::vector<Network> networks = RandomMembers(network, 3, 0.05, stream);
+  const MemoryMembers members(networks);
+  const Subset all = {0, 1, 2};
+  const HyperNetwork hyper = HyperNetwork::Of(members, all);
+  const NetworkFacts facts = FactsOf(network, UnitBox(6));
+  WitnessKeeper witnesses(network, members, 0, 0, std::nullopt);
+  Repair repair(network, hyper, all, 0, witnesses);
+  BoxSearchOptions options;
+  options.milp.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+  std::vector<double> reports;
+  options.milp.report = [&](double bound, std::int64_t) { reports.push_back(bound); };
+  const MilpResult result = MaximiseOverBoxes(facts, hyper, 0, options, repair).value();
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    EXPECT_GE(reports[i], result.bound.value());
+    if (i > 0) EXPECT_LE(reports[i], reports[i - 1]);
+  }
+}
+
 TEST(WorstNetwork, LiesInsideAndDisagreesAtLeastAsMuchAsTheCentre) {
   for (std::uint64_t index = 0; index < 40; ++index) {
     Problem problem(index);
