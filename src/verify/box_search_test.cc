@@ -50,7 +50,7 @@ double Sampled(Problem& problem, std::int32_t label) {
 struct Setting {
   bool tighten = false;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::stop_token stop;
+  std::stop_token stop = {};
 };
 
 MilpResult Solve(const Problem& problem, std::int32_t label, const Setting& setting) {
@@ -129,7 +129,9 @@ TEST(BoxSearch, NeverReportsLessThanItProves) {
   const MilpResult result = MaximiseOverBoxes(facts, hyper, 0, options, repair).value();
   for (std::size_t i = 0; i < reports.size(); ++i) {
     EXPECT_GE(reports[i], result.bound.value());
-    if (i > 0) EXPECT_LE(reports[i], reports[i - 1]);
+    if (i > 0) {
+      EXPECT_LE(reports[i], reports[i - 1]);
+    }
   }
 }
 

@@ -46,7 +46,9 @@ class ClassSearch {
                    attack.witness) {
     // What is already known to leak need not be looked at more closely than the gap; nor does
     // nothing at all, which no bound of finitely many boxes could prove.
-    enough_ = MilpOptions{.gap = problem.options.gap}.GoodEnough(attack_lower_);
+    MilpOptions milp;
+    milp.gap = problem.options.gap;
+    enough_ = milp.GoodEnough(attack_lower_);
   }
 
   Result<ClassBound> Run(const BoundReport& report) {

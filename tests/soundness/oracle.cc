@@ -43,7 +43,7 @@ struct Vertex {
   std::uint64_t planes = 0;  // the hyperplanes it lies on, by number
 };
 
-// A polytope by its vertices (and perhaps some more of its points).
+// A polytope by its vertices.
 struct Cell {
   std::vector<Vertex> vertices;
   int planes = 0;  // hyperplanes so far
@@ -63,52 +63,40 @@ struct Cell {
     return box;
   }
 
-  // Whether no third place lies on all hyperplanes that two vertices share.
-  bool Adjacent(const Vertex& a, const Vertex& b) const {
-    const std::uint64_t common = a.planes & b.planes;
-    return std::ranges::none_of(vertices, [&](const Vertex& v) {
-      return (v.planes & common) == common && v.x != a.x && v.x != b.x;
-    });
-  }
-
-  // The parts with form <= 0 and form >= 0; either may be empty.
+  // The parts with form <= 0 and form >= 0; either may be empty. A hyperplane that has the cell on
+  // one side cuts nothing off and is not counted. So all that are counted differ and touch the cell
+  // from outside, and two vertices that share d - 1 of them are the ends of an edge. (Were those of
+  // a member that equals N counted twice, any two vertices of a face would pass for an edge, and
+  // points would breed.)
   std::pair<Cell, Cell> Cut(const Affine& form) const {
-    std::pair<Cell, Cell> parts{{{}, planes + 1, inputs}, {{}, planes + 1, inputs}};
-    const std::uint64_t own = std::uint64_t{1} << planes;
     std::vector<std::pair<Vertex, Real>> below, above;
-    for (Vertex v : vertices) {
+    std::vector<Vertex> on;
+    const std::uint64_t own = std::uint64_t{1} << planes;
+    for (const Vertex& v : vertices) {
       const Real value = form.At(v.x);
       if (value < -kOnPlane) {
         below.emplace_back(v, value);
-        parts.first.vertices.push_back(v);
       } else if (value > kOnPlane) {
         above.emplace_back(v, value);
-        parts.second.vertices.push_back(v);
       } else {
-        v.planes |= own;
-        parts.first.vertices.push_back(v);
-        parts.second.vertices.push_back(v);
+        on.push_back({v.x, v.planes | own});
       }
     }
-    constexpr std::size_t kCrowd = 64;
-    const bool crowded = vertices.size() > kCrowd;
+    if (above.empty()) return {*this, {}};
+    if (below.empty()) return {{}, *this};
     for (const auto& [low, low_value] : below) {
       for (const auto& [high, high_value] : above) {
-        // The ends of an edge share d - 1 hyperplanes. Other pairs may, too (degenerate vertices);
-        // they add a point of the polytope that is no vertex, which does no harm unless such
-        // points breed.
         const std::uint64_t common = low.planes & high.planes;
         if (std::popcount(common) < inputs - 1) continue;
-        if (crowded && !Adjacent(low, high)) continue;
         Vertex v{{}, common | own};
         const Real t = low_value / (low_value - high_value);
         for (std::size_t j = 0; j < kMaxInputs; ++j) v.x[j] = low.x[j] + t * (high.x[j] - low.x[j]);
-        parts.first.vertices.push_back(v);
-        parts.second.vertices.push_back(v);
+        on.push_back(v);
       }
     }
-    if (below.empty() && !above.empty()) parts.first.vertices.clear();  // only touches
-    if (above.empty()) parts.second.vertices.clear();
+    std::pair<Cell, Cell> parts{{on, planes + 1, inputs}, {on, planes + 1, inputs}};
+    for (const auto& [v, value] : below) parts.first.vertices.push_back(v);
+    for (const auto& [v, value] : above) parts.second.vertices.push_back(v);
     return parts;
   }
 };

@@ -192,6 +192,35 @@ class Checker {
   const Leak leak_;
 };
 
+double BetaOf(const Network& network, const std::vector<Network>& members) {
+  return static_cast<double>(BruteForceBeta(network, members, 0, 0, 1e-15).beta);
+}
+
+// The numbers are worked out in src/verify/encoding_test.cc.
+TEST(Oracle, FindsTheBetasWorkedByHand) {
+  const auto shifted = [](float shift) {
+    return HandMade("1 > dense 1 > 2", {1, -shift, 1, 0, -0.5F, 0});
+  };
+  EXPECT_NEAR(BetaOf(shifted(0), {shifted(0.125F), shifted(0.3F)}), 0.3F, 1e-12);
+  EXPECT_EQ(BetaOf(shifted(0), {shifted(0)}), 0);
+  const auto deep = [](float bias, float w) {
+    return HandMade("1 > dense 1 > dense 1 > 2", {1, bias, w, 0, -1, 0, 2.375F, 0});
+  };
+  EXPECT_NEAR(BetaOf(deep(0, 1), {deep(0.25F, 1), deep(0.25F, 2)}), 1.4375, 1e-12);
+  // g = |x - 0.5| touches 0 in one point.
+  EXPECT_NEAR(BetaOf(HandMade("1 > dense 2 > 2", {1, -1, -0.5F, 0.5F, 0, 0, 0, 0, 0.5F, 0}),
+                     {HandMade("1 > dense 2 > 2", {1, -1, -0.5F, 0.5F, 1, 1, 0, 0, 0, 0})}),
+              0.5, 1e-12);
+}
+
+// Members with N's own neurons: their hyperplanes coincide. Points of a face that are no vertices
+// once bred on this one until the memory was full.
+TEST(Oracle, StaysSmallWhereHyperplanesCoincide) {
+  const Instance instance = RandomInstance(76238);
+  const Leak leak = BruteForceBeta(instance.network, instance.members, instance.label, 0, 1e-15);
+  EXPECT_GT(leak.beta, 0);
+}
+
 TEST(Soundness, EveryVariantIsAtOrAboveBruteForceAndTheExactOnesEqualIt) {
   const std::uint64_t first = FromEnvironment("LUCID_SOUNDNESS_SEED", 1);
   const std::uint64_t count = FromEnvironment("LUCID_SOUNDNESS_INSTANCES", 800);
