@@ -26,8 +26,8 @@ class Checker {
                     actual.Hex().substr(0, 16)));
   }
   template <typename T>
-  bool Same(std::string name, const T& stated, const T& actual) {
-    return Ask(std::move(name), stated == actual,
+  bool Same(const std::string& name, const T& stated, const T& actual) {
+    return Ask(name, stated == actual,
                fmt::format("the certificate says {}, the run {}", stated, actual));
   }
   void NotDone(std::string name, std::string why) {

@@ -159,8 +159,9 @@ TEST(Falsify, ComesAtLeastAsFarAsAGrid) {
     std::vector<double> grid(3, 0.0);
     constexpr int kSteps = 150;
     for (int i = 0; i <= kSteps * (kSteps + 2); ++i) {
-      const std::vector<float> x = {static_cast<float>(i % (kSteps + 1)) / kSteps,
-                                    static_cast<float>(i / (kSteps + 1)) / kSteps};
+      const int column = i % (kSteps + 1), row = i / (kSteps + 1);
+      const std::vector<float> x = {static_cast<float>(column) / kSteps,
+                                    static_cast<float>(row) / kSteps};
       const Decision own = network.Decide(x);
       for (const Evaluator& member : members) {
         if (member.Decide(x).label == own.label) continue;

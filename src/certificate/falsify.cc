@@ -148,6 +148,7 @@ class Search {
       starts.push_back(Child(elites, stream));
     }
     std::vector<PoolPoint> points;
+    points.reserve(elites.size());
     for (const Found& elite : elites) points.push_back({elite.x, label, label});
     LUCID_ASSIGN(const auto candidates, Score(points, kElites, {}));
     for (const Candidate& candidate : candidates[label]) {

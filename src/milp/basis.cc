@@ -42,7 +42,7 @@ TaggedBasis WithTags(const LpBasis& basis, const MilpModel& model) {
 LpBasis Translate(const TaggedBasis& basis, const MilpModel& model) {
   LpBasis out;
   if (basis.columns.empty()) return out;
-  out.reserve(static_cast<std::size_t>(model.columns() + model.rows()));
+  out.reserve(static_cast<std::size_t>(model.columns()) + static_cast<std::size_t>(model.rows()));
   Append(basis.columns, model.column_tags(), kNonbasicAtLower, out);
   Append(basis.rows, model.row_tags(), kBasic, out);
   return out;

@@ -16,7 +16,7 @@ class UpperBound {
   static UpperBound Proved(double value) { return UpperBound(value); }
   static UpperBound None() { return UpperBound(std::numeric_limits<double>::infinity()); }
   double value() const { return value_; }
-  auto operator<=>(const UpperBound&) const = default;
+  auto operator<=>(const UpperBound&) const = default;  // NOLINT(modernize-use-nullptr)
 
  private:
   explicit UpperBound(double value) : value_(value) {}

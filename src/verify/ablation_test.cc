@@ -93,6 +93,7 @@ double BySimulation(const Evaluator& network, const Certificate& certificate, co
   for (std::int64_t i = 0; i < test.rows(); ++i) {
     const Decision decision = network.Decide(test.row(i));
     std::vector<double> weights;
+    weights.reserve(static_cast<std::size_t>(classes));
     for (std::int32_t c = 0; c < classes; ++c) {
       weights.push_back(std::exp(epsilon * (c == decision.label ? 1 : 0) / 2));
     }

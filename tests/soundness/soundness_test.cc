@@ -46,6 +46,7 @@ Architecture RandomArchitecture(Stream& stream) {
   const auto sometimes = [&](int more) { return stream.Below(6) == 0 ? more : 0; };
   std::vector<HiddenLayer> hidden;
   const int layers = 1 + sometimes(1);
+  hidden.reserve(2);
   for (int m = 0; m < layers; ++m) {
     hidden.push_back({HiddenLayer::Kind::kDense, 2 + sometimes(1)});
   }

@@ -14,7 +14,7 @@ namespace lucid {
 
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
-  auto operator<=>(const Digest&) const = default;
+  auto operator<=>(const Digest&) const = default;  // NOLINT(modernize-use-nullptr)
 
   std::string Hex() const;                              // 64 lower-case digits
   static Result<Digest> FromHex(std::string_view hex);  // exactly 64 hex digits
