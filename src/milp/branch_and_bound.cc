@@ -26,6 +26,7 @@ struct Node {
   std::int32_t parent;                   // -1: the root
   std::int32_t column;                   // decided here (root: -1)
   std::int32_t value;                    // 0 or 1
+  double fraction;                       // of the column in the parent's LP
   std::shared_ptr<const LpBasis> basis;  // of the parent's LP
 };
 
@@ -77,7 +78,7 @@ class Search {
     Feasible(options_.incumbent);
     // Before any LP: what the column bounds alone allow.
     const std::vector<double> none(static_cast<std::size_t>(model_.rows()), 0);
-    Push({SafeUpperBound(model_, bounds_, none).value(), -1, -1, 0, nullptr});
+    Push({SafeUpperBound(model_, bounds_, none).value(), -1, -1, 0, 0, nullptr});
     while (!open_.empty()) {
       const std::int32_t top = open_.top().node;
       if (tree_[top].bound <= Cutoff()) break;  // the largest of all that is open
@@ -213,8 +214,7 @@ class Search {
   void Learn(std::int32_t node, double gain) {
     const Node& decision = tree_[node];
     if (decision.column < 0 || !std::isfinite(gain)) return;
-    const double fraction = fractions_[node];
-    const double taken = decision.value == 0 ? fraction : 1 - fraction;
+    const double taken = decision.value == 0 ? decision.fraction : 1 - decision.fraction;
     costs_.Learn(decision.column, decision.value, std::max(gain, 0.0) / std::max(taken, kIntegral));
   }
 
@@ -283,9 +283,7 @@ class Search {
     // The side the LP leans to is pushed last: of equal bounds the youngest is looked at first.
     const std::int32_t first = fraction > 0.5 ? 0 : 1;
     for (const std::int32_t value : {first, 1 - first}) {
-      fractions_.resize(tree_.size() + 1);
-      fractions_.back() = fraction;
-      Push({bound, node, column, value, last_});
+      Push({bound, node, column, value, fraction, last_});
     }
   }
 
@@ -310,7 +308,6 @@ class Search {
   std::vector<std::int32_t> decided_;
   std::vector<Node> tree_;
   std::shared_ptr<const LpBasis> last_;  // the LP solver stands there
-  std::vector<double> fractions_;        // per node: the LP value of its column in the parent
   std::priority_queue<Open> open_;
   PseudoCosts costs_;
   Clock::time_point next_report_ = Clock::now() + std::chrono::seconds(1);

@@ -9,6 +9,15 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kOther = 2;  // tags of what is neither a neuron of N nor of the hyper-network
 
+// At or above z_label - z_other.
+double LargestDifference(const HyperNetwork& hyper, const NeuronBounds& bounds, std::int32_t label,
+                         std::size_t other) {
+  std::vector<double> coefficients(bounds.pre.back().size(), 0);
+  coefficients[label] = 1;
+  coefficients[other] = -1;
+  return OutputUpperBound(hyper, bounds, coefficients);
+}
+
 class Encoder {
  public:
   Encoder(const NetworkFacts& facts, const HyperNetwork& hyper, const NeuronBounds& bounds,
@@ -68,11 +77,7 @@ class Encoder {
 
   // Eq. 3a and 3c, left: max beta, beta <= z_c - z_c' for every other class.
   void Confident(const LayerColumns& outputs) {
-    double largest = kInfinity;
-    for (std::size_t other = 0; other < outputs.size(); ++other) {
-      if (other == static_cast<std::size_t>(label_)) continue;
-      largest = std::min(largest, Difference(facts_.point, facts_.bounds, other));
-    }
+    const double largest = LargestConfidence(facts_.point, facts_.bounds, label_);
     // beta >= 0 at least: an input of smaller confidence has another label in N.
     out_.beta = model().AddColumn({options_.floor, std::max(largest, options_.floor)}, /*cost=*/1,
                                   NeuronTag(kOther, 1, 0, NeuronPart::kOutput));
@@ -95,7 +100,7 @@ class Encoder {
       double limit = options_.member_error;
       if (outputs.size() > 2) {
         // z_c - z_c' <= error + M (1 - a), M = max(z_c - z_c') - error.
-        const double largest = Difference(hyper_, bounds_, other);
+        const double largest = LargestDifference(hyper_, bounds_, label_, other);
         const double big_m = std::max(0.0, AddUp(largest, -options_.member_error));
         chosen.push_back({model().AddBinary(tag(NeuronPart::kPhase)), 1});
         terms.push_back({chosen.back().column, big_m});
@@ -105,14 +110,6 @@ class Encoder {
     }
     if (!chosen.empty())
       model().AddRow(1, kInfinity, chosen, NeuronTag(kOther, 2, 0, NeuronPart::kMatch));
-  }
-
-  double Difference(const HyperNetwork& hyper, const NeuronBounds& bounds,
-                    std::size_t other) const {
-    std::vector<double> coefficients(bounds.pre.back().size(), 0);
-    coefficients[label_] = 1;
-    coefficients[other] = -1;
-    return OutputUpperBound(hyper, bounds, coefficients);
   }
 
   const NetworkFacts& facts_;
@@ -125,6 +122,16 @@ class Encoder {
 };
 
 }  // namespace
+
+double LargestConfidence(const HyperNetwork& hyper, const NeuronBounds& bounds,
+                         std::int32_t label) {
+  double largest = kInfinity;
+  for (std::size_t other = 0; other < bounds.pre.back().size(); ++other) {
+    if (other == static_cast<std::size_t>(label)) continue;
+    largest = std::min(largest, LargestDifference(hyper, bounds, label, other));
+  }
+  return largest;
+}
 
 NetworkFacts FactsOf(const Network& network, const Box& box) {
   HyperNetwork point(network);

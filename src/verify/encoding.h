@@ -28,6 +28,9 @@ struct NetworkFacts {
   HyperNetwork point;   // N as a hyper-network
   NeuronBounds bounds;  // over `bounds.input`
 };
+// No network inside `hyper` gives `label` a confidence above this at any x that `bounds` speaks of.
+double LargestConfidence(const HyperNetwork& hyper, const NeuronBounds& bounds, std::int32_t label);
+
 NetworkFacts FactsOf(const Network& network, const Box& box);
 
 struct Encoding {

@@ -84,17 +84,7 @@ class ClassSearch {
 
   // No input has a confidence above this.
   double Ceiling() const {
-    const NetworkFacts& facts = problem_.facts;
-    std::vector<double> coefficients(facts.bounds.pre.back().size(), 0);
-    double ceiling = kInfinity;
-    for (std::size_t other = 0; other < coefficients.size(); ++other) {
-      if (other == static_cast<std::size_t>(label_)) continue;
-      std::ranges::fill(coefficients, 0);
-      coefficients[label_] = 1;
-      coefficients[other] = -1;
-      ceiling = std::min(ceiling, OutputUpperBound(facts.point, facts.bounds, coefficients));
-    }
-    return std::max(ceiling, 0.0);
+    return std::max(LargestConfidence(problem_.facts.point, problem_.facts.bounds, label_), 0.0);
   }
 
   Result<SubsetBound> Solve(const Subset& subset, const SubsetSearchHooks::Improve& improve) {
