@@ -1,0 +1,198 @@
+// Upper bounds of how confidently N can give a class where a member gives another, over a region of
+// inputs: the differential linear bounds of the native engine.
+//
+// Follows N's weighted sums z^ and the member's differences d^ = z^_member - z^ together:
+//   z^ = W z + b,   d^ = W' delta + dW z + db,   z = relu(z^),   delta = relu(z^ + d^) - z.
+// For any multiplier lambda >= 0 of the constraint g <= err, any class c' != c, and any numbers
+// A_k, D_k for the hidden neurons k, with f <= N_c - N_c' and g = P_c - P_c'':
+//   f <= f - lambda (g - err) <= constant + max_x (coefficients . x)
+//        + sum_k max over (z^, d^) in polygon_k of (cz_k z + cd_k delta - A_k z^ - D_k d^),
+// where cz, cd are what W^T A + dW^T D and W'^T D of the layer above (or the outputs) give: weak
+// duality, A and D being the multipliers of the equations for z^ and d^. So multipliers decide how
+// tight a bound is, never whether it holds. polygon_k is made of intervals of z^ and d^ and of the
+// phases that the region fixes; each term is piecewise linear, hence largest at one of eleven
+// points.
+//
+// Rounding: every sum here has at most n = 2 (units + inputs) + 64 terms. With gamma = gamma_n and
+// s_k = sum_j |W_kj| |z_j| + |W'_kj| |delta_j| + |dW_kj| |z_j| + |b_k| + |db_k| (at or above |z^_k|
+// and |d^_k|, and what the exact coefficients of neuron k's row add up to), computing coefficients,
+// peaks and sums in plain double changes the bound by at most
+//   2 gamma sum_k (|cz_k| + |cd_k| + |A_k| + |D_k|) s_k,
+// which is added. (The factor 2 covers the rounding of this sum and of s.)
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bounds/dense_kernels.h"
+#include "bounds/neuron_bounds.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+// The sign of one weighted sum, of N or of the member.
+struct PhaseSplit {
+  std::int32_t layer = 0, unit = 0;
+  bool member = false;  // else N
+  bool active = false;  // >= 0, else <= 0
+  bool operator==(const PhaseSplit&) const = default;
+};
+
+struct Region {
+  Box box;
+  std::vector<PhaseSplit> phases;
+};
+
+// A network as dense matrices of doubles; convolutions are written out.
+struct DenseLayer {
+  PaddedMatrix weights;  // [unit][input]
+  PaddedArray bias;
+};
+std::vector<DenseLayer> DenseLayers(const Network& network);
+// Writes one layer of a network into a matrix of the right size (whose other entries are zero).
+void WriteDense(const Layer& shape, std::span<const float> parameters, DenseLayer& dense);
+
+// What is asked of a pair (N, member): N's class, and the class the member gives at least as much.
+struct PairQuestion {
+  std::int32_t label = 0;
+  std::int32_t other = 0;  // c'': P_c - P_c'' <= member_error
+  std::int32_t below = 0;  // c': f <= N_c - N_c'
+  double member_error = 0;
+};
+
+// A bound's free choices: where a search starts from, and what it leaves for the next region.
+struct Multipliers {
+  double lambda = 1;
+  std::vector<float> slopes;  // s, p, q of each hidden neuron: A = s cz + p cd, D = q cd; or empty
+  std::vector<float> pushes;  // for each phase of the region, what its sum is pulled by
+  float steepest = 0;         // the largest |d bound / d lambda| seen, the scale of lambda's steps
+};
+
+// Where a bound loses most, and how to split there.
+struct SplitAdvice {
+  // The hidden neuron with the largest part in what the bound loses; `active` is not meant.
+  std::optional<PhaseSplit> phase;        // of neurons that are not split yet
+  std::optional<PhaseSplit> other_phase;  // of neurons of which one network is, if they lose more
+  std::int32_t input = -1;  // the input whose halving promises most; -1: the box is a point
+};
+
+// One per thread. Enter a region, then members, then ask.
+class RegionBounder {
+ public:
+  explicit RegionBounder(const Network& network);
+  // Intervals of N's sums. False: the region holds no input. Keeps a reference to `region`.
+  bool EnterRegion(const Region& region);
+  // Intervals of the member's differences. False: no input of the region has the member's phases.
+  // Requires: EnterRegion was true.
+  bool EnterMember(std::span<const float> parameters);
+
+  // The same promise as Bound from interval arithmetic alone, which takes a tenth of the time.
+  // Requires: EnterRegion was true. Afterwards, enter a member before asking for Bound.
+  double IntervalBound(std::span<const float> parameters, const PairQuestion& question);
+
+  // Requires: EnterMember was true. Ensures: no x of the region with f(x) > result has
+  // P_c - P_c'' <= member_error. Starts from the multipliers or the default lines, whichever is
+  // better, takes up to `steps` steps of descent until the bound is at or below `enough`, and
+  // leaves the best multipliers there.
+  double Bound(const PairQuestion& question, Multipliers& multipliers, int steps, double enough);
+
+  // After Bound: A then D of every hidden neuron, layer by layer, rounded to float32.
+  std::vector<float> Dual() const;
+  // The bound that these give, whatever they are: what a proof's checker computes.
+  double BoundOfDual(const PairQuestion& question, double lambda, std::span<const float> dual);
+
+  // After Bound, with what it was given and left.
+  SplitAdvice Advise(const PairQuestion& question, const Multipliers& multipliers);
+  // After Advise: the input that is best for the relaxation, a mixture of two in general.
+  std::span<const double> point() const {
+    return {point_.data(), static_cast<std::size_t>(inputs_)};
+  }
+
+ private:
+  struct Range {
+    PaddedArray centre, radius, size;  // size: at or above the absolute value
+    void Reset(std::int64_t n);
+    void Set(std::int64_t k, double lower, double upper);
+  };
+  struct Hidden {
+    std::int64_t units = 0;
+    const DenseLayer* network = nullptr;
+    PaddedArray network_size;  // sum_j |W_kj| |z_j| + |b_k|
+    PaddedArray lower, upper;  // N's z^
+    Range network_z;
+    PairLines network_lines;                  // su, tu, sl only
+    std::vector<std::int32_t> network_alive;  // units whose z can be above 0
+
+    DenseLayer member, difference;  // W', W' - W
+    PairRanges ranges;
+    PaddedArray size;  // s_k
+    Range z, delta;
+    PairLines lines;
+    std::vector<std::int32_t> alive;  // units whose z or delta can differ from 0
+
+    std::vector<std::int32_t> open;  // units with slopes of their own: no phase known, or split
+    std::vector<char> split;         // units whose phase the region fixes
+
+    PaddedArray cz, cd, big_a, big_d, s, p, q;  // of the last Evaluate
+    PaddedArray own_s, own_p, own_q;            // slopes of the open units, when not the defaults
+    PaddedArray push_a, push_d;
+    PairPeaks peaks;
+    PaddedArray sum_at, diff_at, z_at, d_at, scratch, width;
+  };
+  enum class Choice { kDefaultLines, kOwnSlopes, kGivenDual };
+
+  bool EnterNetworkLayer(std::size_t m);
+  void Load(std::span<const float> parameters);
+  void MemberIntervals(std::size_t m);
+  bool EnterMemberLayer(std::size_t m);
+  void FinishMemberLayer(Hidden& layer);
+  static void SetMemberRanges(Hidden& layer, std::int64_t k);
+  // Bounds of the sums of layer m (differences if `member`) for the units in rows_, by substituting
+  // lines down to the input; intersected with what is there.
+  void LinearRows(std::size_t m, bool member, PaddedArray& lower, PaddedArray& upper);
+  static void ChooseOutputLines(double l, double u, std::int64_t k, PairLines& lines);
+  static void ChooseDifferenceLines(Hidden& layer, std::int64_t k);
+  static void SetIntercepts(Hidden& layer);
+
+  void ChooseDual(Hidden& layer, Choice choice);
+  double Evaluate(const PairQuestion& question, double lambda, Choice choice);
+  double StartObjective(const PairQuestion& question, double lambda, double& size);
+  double Gradient(const PairQuestion& question);  // returns d bound / d lambda
+  void Propagate(std::size_t m, const PaddedArray& z, const PaddedArray* delta);
+  double SearchLambda(const PairQuestion& question, double value, double enough, double& lambda);
+  double Descend(const PairQuestion& question, double value, int steps, double enough,
+                 Multipliers& multipliers);
+  void SetPushes(std::span<const float> pushes);
+  void ReadSlopes(std::span<const float> slopes);
+  std::vector<float> WriteSlopes() const;
+  // A maximiser of the Lagrangian: half of what the relaxation's optimum is mixed from.
+  struct Side {
+    double slope = 0;  // d bound / d lambda there
+    std::vector<double> x, sums, differences, losses;
+  };
+  Side SideAt(const PairQuestion& question, double lambda);
+  void RunAtPoint();
+  void MixLosses(const Side& one, const Side& other);
+  std::int32_t WorstInput();
+
+  const Architecture architecture_;
+  const std::vector<DenseLayer> dense_;
+  std::int64_t inputs_ = 0, units_ = 0;
+  double gamma_ = 0, rate_ = 0;
+  std::vector<std::vector<std::int32_t>> all_;  // 0 .. units of each hidden layer
+  std::vector<Hidden> hidden_;
+  DenseLayer member_output_;
+  const Region* region_ = nullptr;
+  Choice choice_ = Choice::kDefaultLines;           // of the last Evaluate
+  bool network_bounded_ = false, bounded_ = false;  // no sum can overflow; else nothing is proved
+  Range x_;
+  std::vector<std::int32_t> rows_;
+  PaddedMatrix row_z_, row_d_, next_z_, next_d_;
+  PaddedArray row_constant_, row_size_, row_value_;
+  PaddedArray cx_, point_, blame_;
+};
+
+}  // namespace lucid
