@@ -110,50 +110,81 @@ Status RunFalsify(const Session& session, const Certificate& certificate, const 
   return Ok();
 }
 
+// What was asked for besides the certificate, if it does not make sense. Nothing is checked then.
+Status CheckArguments(const Arguments& arguments, const Certificate& certificate) {
+  const bool level = arguments.level == "proof", file = !arguments.proof.empty();
+  if (level == file) return Ok();
+  const std::string engine =
+      certificate.engine == "native"
+          ? "lucid bound --engine native --proof FILE writes one"
+          : fmt::format(
+                "certificates of engine {} carry no proof, lucid bound --engine native "
+                "--proof FILE writes one",
+                certificate.engine);
+  return InvalidInput(fmt::format(
+      "{}: {}; nothing was checked",
+      level ? "--level proof needs --proof FILE" : "--proof is for --level proof", engine));
+}
+
+// The checks of the level that come after binding, and the names of those that were not asked for.
+Status RunLevel(const Session& session, const Arguments& arguments, const Certificate& certificate,
+                const Ensemble& ensemble, Verdict& verdict) {
+  const Check no_search = NotDone("falsify", "no leak was looked for");
+  const Check no_proof = NotDone("proof", "whether the bounds are true: no proof was checked");
+  if (arguments.level == "binding") {
+    verdict.beyond = {no_search, no_proof};
+  } else if (arguments.level == "falsify") {
+    verdict.beyond = {no_proof};
+    return RunFalsify(session, certificate, ensemble, arguments.falsify, verdict);
+  } else {
+    verdict.beyond = {no_search};
+    LUCID_ASSIGN(CheckReport proof,
+                 CheckProof(certificate, ensemble, arguments.proof, {session.threads},
+                            session.Progress(), session.stop));
+    std::ranges::move(proof.checks, std::back_inserter(verdict.checks.checks));
+  }
+  return Ok();
+}
+
 Result<ExitCode> RunCheck(const Session& session, Arguments arguments) {
   arguments.falsify.threads = session.threads;
   arguments.falsify.seed = session.seed;
   LUCID_TRY(arguments.falsify.Validate());
   const Result<Certificate> certificate = LoadCertificate(arguments.certificate);
   Verdict verdict;
-  const bool wants_proof = arguments.level == "proof" || !arguments.proof.empty();
+  const auto nothing_beyond = [&](const std::string& why) {
+    verdict.beyond = {NotDone("falsify", why), NotDone("proof", why)};
+  };
   if (!certificate.ok()) {
     if (certificate.error().kind == ErrorKind::kIo) return certificate.error();
     // A file that is no certificate is not accepted; that is an answer, not a usage error.
     verdict.checks.checks.push_back(
         {"certificate", Check::Outcome::kFailed, certificate.error().message});
     verdict.beyond = {NotDone("binding", "the certificate cannot be read"),
-                      NotDone("falsify", "the certificate cannot be read")};
+                      NotDone("falsify", "the certificate cannot be read"),
+                      NotDone("proof", "the certificate cannot be read")};
     return Show(session, verdict, arguments);
   }
-  if (wants_proof) {
-    return InvalidInput(fmt::format(
-        "level proof: certificates of engine {} carry no proof, and this version checks none: "
-        "nothing was checked (--level falsify is the highest there is)",
-        certificate->engine));
-  }
+  LUCID_TRY(CheckArguments(arguments, *certificate));
   verdict.checks.checks.push_back({"certificate", Check::Outcome::kPassed, ""});
   for (const ClassBound& bound : certificate->classes) verdict.beta.push_back(bound.beta_upper);
-  verdict.beyond = {NotDone("proof", "whether the bounds are true: no proof was checked")};
 
   const Result<Ensemble> ensemble = Ensemble::Open(arguments.run, session.Progress());
   if (!ensemble.ok()) {
     if (ensemble.error().kind != ErrorKind::kMismatch) return ensemble.error();
     verdict.checks.checks.push_back(
         {"files of the run", Check::Outcome::kFailed, ensemble.error().message});
-    verdict.beyond.insert(verdict.beyond.begin(), NotDone("falsify", "the run is not whole"));
+    nothing_beyond("the run is not whole");
     return Show(session, verdict, arguments);
   }
   LUCID_ASSIGN(CheckReport binding, CheckBinding(*certificate, *ensemble, {session.threads},
                                                  session.Progress(), session.stop));
   const bool bound = binding.accepted();
   std::ranges::move(binding.checks, std::back_inserter(verdict.checks.checks));
-  if (arguments.level == "falsify" && bound) {
-    LUCID_TRY(RunFalsify(session, *certificate, *ensemble, arguments.falsify, verdict));
+  if (bound) {
+    LUCID_TRY(RunLevel(session, arguments, *certificate, *ensemble, verdict));
   } else {
-    verdict.beyond.insert(verdict.beyond.begin(),
-                          NotDone("falsify", bound ? "no leak was looked for"
-                                                   : "the certificate is not of this run"));
+    nothing_beyond("the certificate is not of this run");
   }
   return Show(session, verdict, arguments);
 }
@@ -170,10 +201,12 @@ void MakeCheck(CLI::App& root, Session& session) {
   root.add_option("--run", arguments->run, "The run it was made for")->required()->type_name("DIR");
   root.add_option("--level", arguments->level,
                   "binding: it is of this run; falsify: that, and a search for a leak above its "
-                  "bounds finds none; proof: its proof holds")
+                  "bounds finds none; proof: binding, and its proof holds")
       ->check(CLI::IsMember({"binding", "falsify", "proof"}))
       ->capture_default_str();
-  root.add_option("--proof", arguments->proof, "The proof, for --level proof")->type_name("FILE");
+  root.add_option("--proof", arguments->proof,
+                  "The proof that lucid bound wrote, for --level proof")
+      ->type_name("FILE");
   root.add_option("--starts", arguments->falsify.starts,
                   "Points the search begins at; time grows in proportion")
       ->capture_default_str();

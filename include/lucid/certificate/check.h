@@ -85,4 +85,18 @@ Result<FalsifyReport> Falsify(const Certificate& certificate, const Ensemble& en
                               const FalsifyOptions& options = {},
                               const ProgressCallback& progress = {}, std::stop_token stop = {});
 
+// Is the proof in this file one of the certificate's bounds? Recomputes every bound with outward
+// rounding, from the weights of the run and the multipliers of the file, of which none is believed:
+// "proof file": it is whole, sealed, and of this certificate and run. "witness of class c": as in
+// Falsify. "proof of class c": its regions cover the domain, and in each every pair of a member and
+// another class is closed there, above, or on both sides below, by a bound at or below beta_upper
+// or because no input is left. Passed also for a class whose beta_upper is +inf, which claims
+// nothing; not done for a class that the file has no proof of. What failed names the node.
+// Memory: about 80 bytes a node and 8 a closing, and a block of the file per thread.
+// Requires: CheckBinding accepted the certificate for this ensemble (kMismatch if sizes do not
+// fit). Errors: kIo (the file cannot be read), kInterrupted.
+Result<CheckReport> CheckProof(const Certificate& certificate, const Ensemble& ensemble,
+                               const std::string& proof, const CheckOptions& options = {},
+                               const ProgressCallback& progress = {}, std::stop_token stop = {});
+
 }  // namespace lucid

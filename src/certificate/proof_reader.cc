@@ -1,0 +1,191 @@
+#include "certificate/proof_reader.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "certificate/proof_format.h"
+
+namespace lucid {
+namespace {
+
+using namespace proof_format;  // NOLINT(google-build-using-namespace): this file is that format
+
+constexpr std::uint32_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
+
+// The rest of a node's record. Empty: it is one that a writer makes.
+std::string ReadNode(Cursor& in, std::uint8_t kind, ProofPart& part) {
+  using enum ProofNode::Split;
+  const auto layer = in.Take<std::uint32_t>(), unit = in.Take<std::uint32_t>();
+  ProofNode& node = part.node;
+  node.at = in.Take<double>();
+  node.first_child = in.Take<std::uint64_t>();
+  part.closings = in.Take<std::uint32_t>();
+  part.begins = true;
+  if (kind > static_cast<std::uint8_t>(kMemberPhase)) return fmt::format("split {}", kind);
+  node.split = static_cast<ProofNode::Split>(kind);
+  if (layer > kMaxIndex || unit > kMaxIndex) return fmt::format("layer {}, unit {}", layer, unit);
+  node.layer = static_cast<std::int32_t>(layer);
+  node.unit = static_cast<std::int32_t>(unit);
+  if (!std::isfinite(node.at)) return "a split at no number";
+  const bool input = node.split == kInput;
+  if ((input && layer != 0) || (!input && (node.at != 0 || std::signbit(node.at)))) {
+    return "numbers that its split does not use";
+  }
+  if (node.split == kNone && (layer != 0 || unit != 0 || node.first_child != 0)) {
+    return "a split, but none is meant";
+  }
+  if (node.first_child == std::numeric_limits<std::uint64_t>::max()) return "no second child";
+  return "";
+}
+
+std::string ReadClosing(Cursor& in, std::uint8_t flags, ProofClosing& closing) {
+  const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
+  if (member > kMaxIndex || other > kMaxIndex) {
+    return fmt::format("member {}, class {}", member, other);
+  }
+  closing.member = static_cast<std::int32_t>(member);
+  closing.other = static_cast<std::int32_t>(other);
+  if (flags > kEmptyFlag) return fmt::format("flags {}", flags);
+  closing.empty = flags == kEmptyFlag;
+  if (closing.empty) return "";
+  closing.lambda = in.Take<double>();
+  if (!std::isfinite(closing.lambda) || closing.lambda < 0) {
+    return fmt::format("lambda {}", closing.lambda);
+  }
+  const auto count = in.Take<std::uint32_t>();
+  if (count > in.left() / sizeof(float)) return fmt::format("{} multipliers", count);
+  closing.dual.resize(count);
+  for (float& value : closing.dual) {
+    value = in.Take<float>();
+    if (!std::isfinite(value)) return "a multiplier that is no number";
+  }
+  return "";
+}
+
+// One record into the parts. Empty, or what is wrong with it.
+std::string ReadRecord(Cursor& in, std::int32_t classes, std::vector<ProofPart>& parts) {
+  const auto kind = in.Take<std::uint8_t>();
+  const auto detail = in.Take<std::uint8_t>();
+  const auto label = in.Take<std::uint32_t>();
+  const auto id = in.Take<std::uint64_t>();
+  if (label >= static_cast<std::uint32_t>(classes)) return fmt::format("class {}", label);
+  const auto start = [&] {
+    ProofPart& part = parts.emplace_back();
+    part.label = static_cast<std::int32_t>(label);
+    part.node.id = id;
+  };
+  std::string problem;
+  if (kind == kNodeRecord) {
+    start();
+    problem = ReadNode(in, detail, parts.back());
+  } else if (kind == kClosingRecord) {
+    if (parts.empty()) start();
+    ProofPart& part = parts.back();
+    if (part.label != static_cast<std::int32_t>(label) || part.node.id != id) {
+      return fmt::format("a closing of node {} among those of node {}", id, part.node.id);
+    }
+    problem = ReadClosing(in, detail, part.node.closings.emplace_back());
+  } else {
+    return fmt::format("kind {}", kind);
+  }
+  return in.ok() ? problem : "fewer bytes than it needs";
+}
+
+}  // namespace
+
+Result<ProofFile> ProofFile::Open(const std::string& path) {
+  LUCID_ASSIGN(MappedFile mapped, MappedFile::Open(path));
+  const std::string_view bytes(reinterpret_cast<const char*>(mapped.bytes().data()),
+                               mapped.bytes().size());
+  LUCID_ASSIGN(ProofFile file, Parse(bytes, path));
+  file.file_ = std::move(mapped);
+  return file;
+}
+
+Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& source) {
+  if (bytes.size() < kHeaderBytes + kBlockHeader + kFooterBytes || !bytes.starts_with(kMagic)) {
+    return InvalidInput(fmt::format("{}: truncated, or not a LUCID proof", source));
+  }
+  const std::string_view sealed = bytes.substr(0, bytes.size() - kSealBytes);
+  const Digest seal = Sha256Of(sealed);
+  if (!std::ranges::equal(bytes.substr(sealed.size()), seal.bytes, [](char a, std::uint8_t b) {
+        return static_cast<std::uint8_t>(a) == b;
+      })) {
+    return Mismatch(fmt::format(
+        "{}: the seal at its end is not that of its content: edited, truncated or damaged",
+        source));
+  }
+  ProofFile file;
+  file.bytes_ = bytes;
+  file.source_ = source;
+  Cursor in(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
+  const auto version = in.Take<std::uint32_t>();
+  if (version != kVersion) {
+    return InvalidInput(
+        fmt::format("{}: version {}, this program reads {}", source, version, kVersion));
+  }
+  const auto classes = in.Take<std::uint32_t>();
+  file.header_.member_error = in.Take<double>();
+  in.Take(file.header_.network_digest.bytes);
+  in.Take(file.header_.ensemble_digest.bytes);
+  if (classes < 1 || classes > kMaxIndex || !std::isfinite(file.header_.member_error) ||
+      std::signbit(file.header_.member_error)) {
+    return InvalidInput(fmt::format("{}: {} classes and a members' error of {} are not possible",
+                                    source, classes, file.header_.member_error));
+  }
+  file.header_.classes = static_cast<std::int32_t>(classes);
+
+  std::uint64_t at = kHeaderBytes;
+  const std::uint64_t end = bytes.size() - kFooterBytes;
+  while (true) {
+    if (end - at < kBlockHeader) {
+      return InvalidInput(fmt::format("{}: block {} is cut off", source, file.blocks_.size()));
+    }
+    Cursor head(bytes.substr(at, kBlockHeader));
+    at += kBlockHeader;
+    const auto packed = head.Take<std::uint32_t>(), raw = head.Take<std::uint32_t>();
+    if (packed == 0 && raw == 0) break;
+    if (packed == 0 || packed > end - at || raw == 0 || raw > kBlockLimit) {
+      return InvalidInput(fmt::format("{}: block {} of {} bytes, {} unpacked: not possible", source,
+                                      file.blocks_.size(), packed, raw));
+    }
+    file.blocks_.push_back({at, packed, raw});
+    at += packed;
+  }
+  if (at != end) {
+    return InvalidInput(fmt::format("{}: {} bytes after the last block", source, end - at));
+  }
+  Cursor footer(bytes.substr(end));
+  file.nodes_ = footer.Take<std::uint64_t>();
+  file.closings_ = footer.Take<std::uint64_t>();
+  return file;
+}
+
+Result<std::vector<ProofPart>> ProofFile::ReadBlock(std::size_t block) const {
+  const Block& b = blocks_[block];
+  std::string raw(b.raw, '\0');
+  uLongf size = b.raw;
+  uLong used = b.packed;
+  const int code = ::uncompress2(reinterpret_cast<Bytef*>(raw.data()), &size,
+                                 reinterpret_cast<const Bytef*>(bytes_.data() + b.at), &used);
+  if (code != Z_OK || size != b.raw || used != b.packed) {
+    return InvalidInput(fmt::format("{}: block {} cannot be unpacked", source_, block));
+  }
+  std::vector<ProofPart> parts;
+  Cursor in(raw);
+  while (in.left() > 0) {
+    const std::size_t at = raw.size() - in.left();
+    const std::string problem = ReadRecord(in, header_.classes, parts);
+    if (!problem.empty()) {
+      return InvalidInput(
+          fmt::format("{}: block {}, byte {}: a record with {}", source_, block, at, problem));
+    }
+  }
+  return parts;
+}
+
+}  // namespace lucid

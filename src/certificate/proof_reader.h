@@ -1,0 +1,60 @@
+// Reads a proof file block by block. Everything about the form of a record is checked here; whether
+// the records fit a run and each other is for ProofTree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/proof.h"
+
+namespace lucid {
+
+// A node with those of its closings that stand in one block. A node with many goes on in the next
+// blocks, where only `label`, `node.id` and `node.closings` are meant.
+struct ProofPart {
+  std::int32_t label = 0;
+  bool begins = false;
+  std::uint32_t closings = 0;  // of the whole node, where it begins
+  ProofNode node;
+};
+
+// Move-only; ReadBlock is thread-safe.
+class ProofFile {
+ public:
+  // Checks the seal, the header and the table of blocks. The file stays mapped.
+  // Errors: kIo; kInvalidInput or kMismatch for what is no proof, or damaged.
+  static Result<ProofFile> Open(const std::string& path);
+  // The same for bytes, which must outlive the result.
+  static Result<ProofFile> Parse(std::string_view bytes, const std::string& source);
+
+  const ProofHeader& header() const { return header_; }
+  const std::string& source() const { return source_; }
+  std::uint64_t nodes() const { return nodes_; }
+  std::uint64_t closings() const { return closings_; }
+  std::size_t blocks() const { return blocks_.size(); }
+
+  // Errors: a record that no writer makes: numbers that are not finite, a label or flag that does
+  // not exist, bytes that are missing or left over.
+  Result<std::vector<ProofPart>> ReadBlock(std::size_t block) const;
+
+ private:
+  struct Block {
+    std::uint64_t at = 0;
+    std::uint32_t packed = 0, raw = 0;
+  };
+  ProofFile() = default;
+
+  std::optional<MappedFile> file_;
+  std::string_view bytes_;
+  std::string source_;
+  ProofHeader header_;
+  std::uint64_t nodes_ = 0, closings_ = 0;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace lucid

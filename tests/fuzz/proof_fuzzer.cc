@@ -1,0 +1,116 @@
+// Any bytes as a proof file, also with the seal put right, and as the records inside one, packed
+// and counted, which no mutation would hit. What is accepted is a tree whose regions can be walked;
+// what is refused gets one printable line.
+#include <zlib.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "certificate/proof_format.h"
+#include "certificate/proof_tree.h"
+
+namespace {
+
+using lucid::proof_format::Put;
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void RequireOneLine(const std::string& message) {
+  Require(!message.empty());
+  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
+}
+
+void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int32_t label) {
+  if (tree.nodes() == 0) return;
+  if (const std::string problem = tree.FindProblem(shape, label); !problem.empty()) {
+    return RequireOneLine(problem);
+  }
+  for (std::size_t n = 0; n < tree.nodes(); ++n) {
+    Require(tree.Find(tree.IdOf(n)) == n);
+    const lucid::ProofRegion region = tree.RegionOf(n);
+    Require(region.lower.size() == region.upper.size() && region.lower.size() == 2);
+    for (std::size_t k = 0; k < region.lower.size(); ++k) {
+      Require(region.lower[k] >= 0 && region.upper[k] <= 1);
+    }
+    for (const lucid::ProofPhase& phase : region.phases) {
+      Require(phase.layer == 0 && phase.unit >= 0 && phase.unit < 3);
+    }
+  }
+  for (const lucid::ProofTree::Missing& missing : tree.missing()) {
+    Require(missing.node < tree.nodes());
+    tree.ChildRegion(missing.node, missing.side);
+  }
+}
+
+void CheckFile(const lucid::ProofFile& file) {
+  const auto architecture = lucid::Architecture::FromCanonical("2 > dense 3 > 2");
+  const lucid::ProofShape shape(*architecture, 2);
+  Require(file.header().classes >= 1 && std::isfinite(file.header().member_error));
+  if (file.header().classes != 2) return;
+  auto trees = lucid::ReadProofTrees(file, shape, {});
+  if (!trees.ok()) return RequireOneLine(trees.error().message);
+  for (std::int32_t c = 0; c < 2; ++c) CheckTree((*trees)[c], shape, c);
+}
+
+void CheckBytes(std::string_view bytes) {
+  const auto file = lucid::ProofFile::Parse(bytes, "proof");
+  if (!file.ok()) return RequireOneLine(file.error().message);
+  CheckFile(*file);
+}
+
+void CheckWithRightSeal(std::string bytes) {
+  const lucid::Digest seal = lucid::Sha256Of(bytes);
+  CheckBytes(bytes.append(reinterpret_cast<const char*>(seal.bytes.data()), seal.bytes.size()));
+}
+
+// The records as a file of one block, with this end.
+std::string FileOf(std::string_view records, std::uint64_t nodes, std::uint64_t closings) {
+  std::string bytes(lucid::proof_format::kMagic);
+  Put(bytes, lucid::proof_format::kVersion);
+  Put(bytes, std::uint32_t{2});
+  Put(bytes, 0.0);
+  bytes.append(64, '\0');
+  uLongf size = ::compressBound(records.size());
+  std::string packed(size, '\0');
+  Require(::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                      reinterpret_cast<const Bytef*>(records.data()), records.size(), 1) == Z_OK);
+  Put(bytes, static_cast<std::uint32_t>(size));
+  Put(bytes, static_cast<std::uint32_t>(records.size()));
+  bytes.append(packed, 0, size).append(lucid::proof_format::kBlockHeader, '\0');
+  Put(bytes, nodes);
+  Put(bytes, closings);
+  return bytes;
+}
+
+void CheckRecords(std::string_view records) {
+  if (records.empty()) return;
+  // Counted by the reader itself, where it can read them at all.
+  std::string first = FileOf(records, 0, 0);
+  const lucid::Digest seal = lucid::Sha256Of(first);
+  first.append(reinterpret_cast<const char*>(seal.bytes.data()), seal.bytes.size());
+  const auto file = lucid::ProofFile::Parse(first, "proof");
+  Require(file.ok());
+  const auto parts = file->ReadBlock(0);
+  if (!parts.ok()) return RequireOneLine(parts.error().message);
+  std::uint64_t nodes = 0, closings = 0;
+  for (const lucid::ProofPart& part : *parts) {
+    nodes += part.begins ? 1 : 0;
+    closings += part.node.closings.size();
+  }
+  CheckWithRightSeal(FileOf(records, nodes, closings));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  CheckBytes(bytes);
+  if (size >= 32) CheckWithRightSeal(std::string(bytes.substr(0, size - 32)));
+  if (size < (1 << 20)) CheckRecords(bytes);
+  return 0;
+}

@@ -1,0 +1,83 @@
+// lucid-check --level proof, end to end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lucid/certificate/check.h"
+#include "proof/prover.h"
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ProofProgram : public testing::Test {
+ protected:
+  ProofProgram() : run_(UndecidedRun("2 > dense 4 > 2", 5, 4, 0.05)), ensemble_(run_.Open()) {
+    certificate_ = UnprovedCertificate(ensemble_);
+    certificate_.engine = "native";
+    certificate_.member_error = LargestMemberError(ensemble_);
+    std::vector<LabelledNode> nodes;
+    for (ClassBound& bound : certificate_.classes) {
+      bound.beta_upper = 1.01 * RootBound(ensemble_, bound.label, certificate_.member_error);
+      for (const ProofNode& node :
+           Prove(ensemble_, bound.label, certificate_.member_error, {bound.beta_upper, 100, false})
+               .nodes) {
+        nodes.push_back({bound.label, node});
+      }
+    }
+    Save();
+    WriteProof(folder_ / "proof", HeaderFor(certificate_), nodes);
+  }
+  void Save() { EXPECT_TRUE(SaveCertificate(certificate_, folder_ / "certificate.json").ok()); }
+  Outcome Run(const std::string& more) {
+    return RunLucid(Words("certificate.json --run " + run_.path() + " " + more),
+                    {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
+  }
+
+  Scratch folder_;
+  ImportedRun run_;
+  Ensemble ensemble_;
+  Certificate certificate_;
+};
+
+TEST_F(ProofProgram, AcceptsAProofAndSaysWhatItDidNotDo) {
+  const Outcome outcome = Run("--level proof --proof proof");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  EXPECT_THAT(outcome.out, StartsWith("accepted at level proof: "));
+  EXPECT_THAT(outcome.out, HasSubstr("passed    proof of class 0: "));
+  EXPECT_THAT(outcome.out, HasSubstr("passed    witness of class 1"));
+  EXPECT_THAT(outcome.out, HasSubstr("passed    forward error of the members"));
+  EXPECT_THAT(outcome.out, HasSubstr("not done  falsify"));
+  const auto json = Run("--level proof --proof proof --json --threads 1").Json();
+  EXPECT_EQ(json["accepted"], true);
+  EXPECT_EQ(json["level"], "proof");
+}
+
+TEST_F(ProofProgram, RefusesAndNamesTheNode) {
+  certificate_.classes[0].beta_upper *= 0.5;
+  Save();
+  const Outcome outcome = Run("--level proof --proof proof");
+  EXPECT_EQ(outcome.code, 1) << outcome;
+  EXPECT_THAT(outcome.out, StartsWith("refused: proof of class 0: node 0, member "));
+  WriteBytes(folder_ / "proof", ReadBytes(folder_ / "proof") + "x");
+  const Outcome damaged = Run("--level proof --proof proof");
+  EXPECT_EQ(damaged.code, 1) << damaged;
+  EXPECT_THAT(damaged.out, StartsWith("refused: proof file: proof: the seal"));
+}
+
+TEST_F(ProofProgram, SaysWhatToDoWithoutAFile) {
+  for (const auto& [arguments, word] :
+       {std::pair("--level proof", "--level proof needs --proof FILE: lucid bound"),
+        std::pair("--proof proof", "--proof is for --level proof"),
+        std::pair("--level proof --proof none", "none")}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(word));
+  }
+}
+
+}  // namespace
+}  // namespace lucid::test
