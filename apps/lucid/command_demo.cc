@@ -14,6 +14,7 @@
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/report/leak_map.h"
 #include "lucid/report/leak_page.h"
+#include "lucid/verify/bound.h"
 
 namespace lucid::app {
 namespace {
@@ -73,11 +74,14 @@ TrainOptions DemoTraining(std::int64_t rows, std::uint64_t seed) {
   return train;
 }
 
+constexpr double kBoundLimit = 60;  // seconds; a fraction of one is enough
+
 struct DemoResult {
   TrainSummary training;
   Manifest manifest;
   LeakMap map;
-  std::string page, picture;
+  Certificate certificate;
+  std::string page, picture, certificate_path;
   double leak_seconds = 0;
 };
 
@@ -96,6 +100,16 @@ Result<DemoResult> RunSteps(const Session& session, const DemoArguments& argumen
                                               session.Progress(), session.stop));
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
   result.manifest = ensemble.manifest();
+
+  NativeBoundOptions bound;
+  bound.seed = session.seed;
+  bound.threads = session.threads;
+  bound.time_limit = kBoundLimit;
+  bound.command = session.arguments;
+  LUCID_ASSIGN(result.certificate,
+               ComputeBounds(ensemble, bound, session.Progress(), session.stop));
+  result.certificate_path = PathIn(run, kCertificateFile);
+  LUCID_TRY(SaveCertificate(result.certificate, result.certificate_path));
 
   const auto start = std::chrono::steady_clock::now();
   LeakMapOptions leak = arguments.leak;
@@ -123,25 +137,34 @@ std::string ToText(const DemoResult& result) {
       "{} of all inputs and {} of the test rows leak a training row by their label alone\n\n",
       map.members + 1, result.training.parameters, 100 * result.manifest.test_accuracy,
       Share(map.leaking(), map.points()), Share(map.test_leaking, map.test_rows));
-  text += fmt::format("{:<8}  {:>9}  {:>10}  {:>9}  {:>16}  {:>13}  {:>13}\n", "label", "leaking",
-                      "test rows", "beta >=", "rows that matter", "strongest row", "changes alone");
-  for (const ClassLeak& leak : map.classes) {
-    text += fmt::format("{:<8}  {:>9}  {:>10}  {:>9}  {:>16}  {:>13}  {:>13}\n", leak.name,
+  text += fmt::format("{:<8}  {:>9}  {:>10}  {:>20}  {:>16}  {:>13}  {:>13}\n", "label", "leaking",
+                      "test rows", "beta, proved in", "rows that matter", "strongest row",
+                      "changes alone");
+  for (std::size_t c = 0; c < map.classes.size(); ++c) {
+    const ClassLeak& leak = map.classes[c];
+    const ClassBound& bound = result.certificate.classes[c];
+    text += fmt::format("{:<8}  {:>9}  {:>10}  {:>20}  {:>16}  {:>13}  {:>13}\n", leak.name,
                         Share(leak.leaking, leak.points), Share(leak.test_leaking, leak.test_rows),
-                        leak.witness ? fmt::format("{:.4g}", leak.beta_lower) : "-",
+                        fmt::format("[{:.5g}, {:.5g}]", bound.beta_lower, bound.beta_upper),
                         leak.rows_that_matter,
                         leak.strongest_row >= 0 ? fmt::format("{}", leak.strongest_row) : "-",
                         Share(leak.strongest_points, leak.points));
   }
   text += fmt::format(
-      "\nNo certificate yet: these are lower bounds from a grid of {0} x {0} inputs.\n"
-      "page: {1}\n",
-      map.grid, result.page);
+      "\nleaks are counted on a grid of {0} x {0} inputs; beta holds for all of them "
+      "({1:.2f} s, lucid-check {2} --run {3})\npage: {4}\n",
+      map.grid, result.certificate.seconds, result.certificate_path, result.training.run,
+      result.page);
   return text;
 }
 
 nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) {
   const TrainSummary& training = result.training;
+  const auto betas = [&](double ClassBound::*beta) {
+    std::vector<double> values;
+    for (const ClassBound& bound : result.certificate.classes) values.push_back(bound.*beta);
+    return values;
+  };
   return {{"out", out},
           {"run", training.run},
           {"report", result.page},
@@ -153,6 +176,10 @@ nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) 
           {"test_accuracy", result.manifest.test_accuracy},
           {"trained_now", training.trained_now},
           {"training_seconds", training.seconds},
+          {"certificate", result.certificate_path},
+          {"bound_seconds", result.certificate.seconds},
+          {"beta_lower", betas(&ClassBound::beta_lower)},
+          {"beta_upper", betas(&ClassBound::beta_upper)},
           {"leak_seconds", result.leak_seconds},
           {"leak", nlohmann::ordered_json::parse(LeakJson(result.map, result.manifest))}};
 }

@@ -344,6 +344,12 @@ Status Validate(const Network& network, const Members& members, std::int32_t lab
 
 }  // namespace
 
+AttackResult CertifyPair(const Network& network, const Members& members, std::int32_t label,
+                         std::int64_t member, const std::vector<double>& x, double f) {
+  const Candidate candidate{x, member, kPolish, f};
+  return Certifier(network, members, label).Run({&candidate, 1});
+}
+
 Result<AttackResult> Attack(const Network& network, const Members& members, std::int32_t label,
                             std::span<const float> data, const AttackOptions& options,
                             std::stop_token stop) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <vector>
 
 #include "hyper/members.h"
 #include "lucid/base/result.h"
@@ -35,5 +36,10 @@ struct AttackResult {
 Result<AttackResult> Attack(const Network& network, const Members& members, std::int32_t label,
                             std::span<const float> data, const AttackOptions& options,
                             std::stop_token stop = {});
+
+// Makes a witness of an input where f is about `f` and g_member about 0 or less: moves it as little
+// as it takes for float32 and the forward errors. No witness (beta_lower 0) if that fails.
+AttackResult CertifyPair(const Network& network, const Members& members, std::int32_t label,
+                         std::int64_t member, const std::vector<double>& x, double f);
 
 }  // namespace lucid

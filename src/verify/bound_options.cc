@@ -30,19 +30,43 @@ bool UsesBranchAndBound(Variant variant) {
   return variant == Variant::kHMB || variant == Variant::kFull;
 }
 
-Status MilpBoundOptions::Validate(std::int32_t classes) const {
-  const auto refuse = [](std::string_view field, auto value, std::string_view rule) {
-    return InvalidInput(fmt::format("option {} is {}, must be {}", field, value, rule));
-  };
-  // NaN fails every comparison, so each rule is written as what must hold.
-  if (!(tau >= 0 && tau <= 1e6)) return refuse("tau", tau, "from 0 to 1000000");
-  if (!(gap >= 0 && gap <= 1)) return refuse("gap", gap, "from 0 to 1");
-  if (!(time_limit > 0)) return refuse("time-limit", time_limit, "above 0 seconds");
-  if (!(class_limit > 0)) return refuse("class-limit", class_limit, "above 0 seconds");
-  if (!(subset_limit > 0)) return refuse("subset-limit", subset_limit, "above 0 seconds");
+namespace {
+
+Status Refuse(std::string_view field, const auto& value, std::string_view rule) {
+  return InvalidInput(fmt::format("option {} is {}, must be {}", field, value, rule));
+}
+
+}  // namespace
+
+// NaN fails every comparison, so each rule is written as what must hold.
+Status BoundOptions::ValidateCommon(std::int32_t classes) const {
+  if (!(gap >= 0 && gap <= 1)) return Refuse("gap", gap, "from 0 to 1");
+  if (!(time_limit > 0)) return Refuse("time-limit", time_limit, "above 0 seconds");
+  if (!(class_limit > 0)) return Refuse("class-limit", class_limit, "above 0 seconds");
   if (label && !(*label >= 0 && *label < classes)) {
-    return refuse("class", *label, fmt::format("from 0 to {}", classes - 1));
+    return Refuse("class", *label, fmt::format("from 0 to {}", classes - 1));
   }
+  return Ok();
+}
+
+Status NativeBoundOptions::Validate(std::int32_t classes) const {
+  LUCID_TRY(ValidateCommon(classes));
+  constexpr std::int64_t kLeast = std::int64_t{1} << 20;
+  if (memory < kLeast) return Refuse("memory", memory, fmt::format("at least {} bytes", kLeast));
+  if (!proof.empty() && resume) {
+    return InvalidInput("a proof is written in one go: --proof cannot be combined with --resume");
+  }
+  return Ok();
+}
+
+std::string NativeBoundOptions::Canonical() const {
+  return fmt::format("native gap={:a} seed={} proof={}", gap, seed, proof.empty() ? "no" : "yes");
+}
+
+Status MilpBoundOptions::Validate(std::int32_t classes) const {
+  LUCID_TRY(ValidateCommon(classes));
+  if (!(tau >= 0 && tau <= 1e6)) return Refuse("tau", tau, "from 0 to 1000000");
+  if (!(subset_limit > 0)) return Refuse("subset-limit", subset_limit, "above 0 seconds");
   return Ok();
 }
 

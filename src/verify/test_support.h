@@ -35,6 +35,28 @@ inline Exact ConfidenceOf(const std::vector<Exact>& outputs, std::int32_t label)
   return confidence;
 }
 
+// The same function of the means of groups of inputs: `copies` inputs for each of the network's.
+// The means run over [0,1], so beta is the same; with more than ten inputs the native engine splits
+// phases. Requires: dense layers; `copies` a power of two, which floats divide by exactly.
+inline Network Repeated(const Network& network, std::int64_t copies) {
+  std::vector<HiddenLayer> hidden;
+  const auto layers = network.architecture.layers();
+  for (const Layer& layer : layers.first(layers.size() - 1)) {
+    hidden.push_back({.units = layer.outputs});
+  }
+  const Layer& first = layers.front();
+  Network wide{Hidden(hidden, first.inputs * copies, network.architecture.classes()), {}};
+  for (std::int64_t unit = 0; unit < first.outputs; ++unit) {
+    for (std::int64_t j = 0; j < first.inputs * copies; ++j) {
+      const float weight = network.parameters[first.weight_at + unit * first.inputs + j / copies];
+      wide.parameters.push_back(weight / static_cast<float>(copies));
+    }
+  }
+  wide.parameters.insert(wide.parameters.end(), network.parameters.begin() + first.bias_at,
+                         network.parameters.end());
+  return wide;
+}
+
 // One class on the unit box, without an attack unless something is known already, on one thread.
 inline Result<ClassBound> BoundOf(const Network& network, const Members& members,
                                   std::int32_t label, const MilpBoundOptions& options,

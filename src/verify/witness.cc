@@ -40,6 +40,13 @@ void WitnessKeeper::Try(std::span<const double> point, std::int32_t index) {
   witness_ = Witness{std::move(x), index, 0};
 }
 
+void WitnessKeeper::Offer(double beta_lower, const std::optional<Witness>& witness) {
+  const std::scoped_lock lock(mutex_);
+  if (!(beta_lower > beta_lower_)) return;
+  beta_lower_ = beta_lower;
+  witness_ = witness;
+}
+
 double WitnessKeeper::beta_lower() const {
   const std::scoped_lock lock(mutex_);
   return beta_lower_;

@@ -24,6 +24,9 @@ class WitnessKeeper {
   // 0.
   void Try(std::span<const double> x, std::int32_t member);
 
+  // Takes over a certified one, if it is better.
+  void Offer(double beta_lower, const std::optional<Witness>& witness);
+
   double beta_lower() const;
   std::optional<Witness> best() const;
 

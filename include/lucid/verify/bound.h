@@ -36,25 +36,57 @@ bool UsesMatchingDependencies(Variant variant);
 bool UsesRelaxIfSimilar(Variant variant);
 bool UsesBranchAndBound(Variant variant);
 
-struct MilpBoundOptions {
-  Variant variant = Variant::kFull;
-  double tau = 0.01;  // relax-if-similar: the largest difference interval that counts as similar
-  double gap = 0.01;  // relative; of every MILP, and of the whole
+// What both engines ask for.
+struct BoundOptions {
+  double gap = 0.01;  // relative: (beta_upper - beta_lower) / beta_upper at which a class is done
   double time_limit = 8 * 3600.0;                                // seconds for all classes together
   double class_limit = std::numeric_limits<double>::infinity();  // seconds for one class
-  double subset_limit = 40 * 60.0;                               // seconds for one MILP
-  bool tighten = false;               // neuron bounds of the whole domain by linear programs, too
   std::optional<std::int32_t> label;  // only this class; the others stay unknown (+inf)
   std::uint64_t seed = 0;             // of clustering and attack
-  int threads = 0;                    // 0: all cores. Subsets are solved at the same time
+  int threads = 0;                    // 0: all cores
   bool resume = false;                // go on with the journal of an earlier process
   std::string journal;                // file; empty: none
   std::vector<std::string> command;   // recorded in the certificate
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
 
+ protected:
+  Status ValidateCommon(std::int32_t classes) const;
+};
+
+// engine "native": attack, screen, region search with differential linear bounds.
+struct NativeBoundOptions : BoundOptions {
+  std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
+  std::string proof;                            // file to write the proof to; empty: none
+
   Status Validate(std::int32_t classes) const;
   // Everything that determines the bounds, in one fixed spelling (not limits, threads, files).
+  std::string Canonical() const;
+};
+
+// The native engine for every class. Ensures: as ComputeBoundsByMilp; the bounds are those of the
+// last finished round when a limit or a stop ends it. Killed at any moment, it loses what it did
+// since the journal was last written, some 30 seconds.
+// Errors: options out of range; a journal of other options or of another run, or damaged.
+Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
+                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+// For every class c and member i a number U[c][i], proved: no x of [0,1]^d with f(x) > U[c][i] has
+// g_i(x) <= member_error. From linear bounds over the whole domain: what MemberIndex is built of.
+// Errors: kInterrupted when stopped.
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble,
+                                                      double member_error, int threads = 0,
+                                                      const ProgressCallback& progress = {},
+                                                      std::stop_token stop = {});
+
+// engine "milp": the paper's.
+struct MilpBoundOptions : BoundOptions {
+  Variant variant = Variant::kFull;
+  double tau = 0.01;  // relax-if-similar: the largest difference interval that counts as similar
+  double subset_limit = 40 * 60.0;  // seconds for one MILP
+  bool tighten = false;             // neuron bounds of the whole domain by linear programs, too
+
+  Status Validate(std::int32_t classes) const;
   std::string Canonical() const;
 };
 

@@ -1,0 +1,247 @@
+// The native engine: attack, screen, region search, certificate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/hasher.h"
+#include "lucid/base/version.h"
+#include "lucid/verify/bound.h"
+#include "numeric/rounding.h"
+#include "verify/attack.h"
+#include "verify/milp_bound.h"
+#include "verify/native_journal.h"
+#include "verify/region_search.h"
+#include "verify/witness.h"
+
+namespace lucid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Where nothing leaks no witness gives the gap a scale: bounds below this are good enough.
+constexpr double kAbsoluteGap = 1e-6;
+// A second program's rounding differs from ours by less.
+constexpr double kCheckerSlack = 0x1p-30;
+// Of the attack. Few inputs are searched through at once; with many, a better witness saves more
+// than it costs. (The search itself improves it.)
+constexpr std::int64_t kFewInputs = 10, kFewSearches = 600, kManySearches = 4000;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+Clock::time_point In(double seconds) {
+  constexpr double kYears = 1e9;  // a time_point overflows beyond some centuries
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(std::clamp(seconds, 0.0, kYears)));
+}
+
+class NativeBound {
+ public:
+  NativeBound(const Ensemble& ensemble, const NativeBoundOptions& options,
+              const ProgressCallback& progress, std::stop_token stop)
+      : ensemble_(ensemble),
+        options_(options),
+        progress_(progress),
+        stop_(std::move(stop)),
+        members_(ensemble) {
+    journal_.certificate = UnprovedCertificate(ensemble);
+    journal_.certificate.command = options.command;
+    journal_.certificate.engine = "native";
+    journal_.certificate.options = options.Canonical();
+  }
+
+  Result<Certificate> Run() {
+    Certificate& certificate = journal_.certificate;
+    const auto classes = static_cast<std::int32_t>(certificate.classes.size());
+    LUCID_TRY(options_.Validate(classes));
+    LUCID_TRY(OpenJournal());
+    LUCID_ASSIGN(certificate.member_error, LargestError(members_, options_.threads));
+    LUCID_TRY(OpenProof());
+    const double before = certificate.seconds;
+    const Clock::time_point start = Clock::now(), deadline = In(options_.time_limit);
+    for (std::int32_t label = 0; label < classes; ++label) {
+      if (options_.label.value_or(label) != label || Done(label)) continue;
+      const int left = options_.label ? 1 : classes - label;
+      const Clock::time_point now = Clock::now();
+      LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
+    }
+    certificate.seconds = before + SecondsSince(start);
+    if (proof_) LUCID_TRY(proof_->Finish());
+    bool finished = true;
+    for (std::int32_t label = 0; label < classes; ++label) {
+      finished = finished && (options_.label.value_or(label) != label || Done(label));
+    }
+    if (finished && !options_.journal.empty()) {
+      std::error_code ignored;  // a journal that was never written
+      std::filesystem::remove(options_.journal, ignored);
+    }
+    return certificate;
+  }
+
+ private:
+  bool Done(std::int32_t label) const {
+    return journal_.certificate.classes[label].status != BoundStatus::kDeadline;
+  }
+
+  Digest Key() const {
+    Hasher hasher;
+    hasher.Text(Version()).Text(options_.Canonical());
+    hasher.Bytes(std::as_bytes(std::span(ensemble_.manifest().ensemble_digest.bytes)));
+    hasher.Bytes(std::as_bytes(std::span(ensemble_.manifest().network_digest.bytes)));
+    return hasher.Finish();
+  }
+
+  Status OpenJournal() {
+    if (options_.journal.empty()) return Ok();
+    if (options_.resume) {
+      if (!std::filesystem::exists(options_.journal)) return Ok();  // killed before the first one
+      LUCID_ASSIGN(NativeJournal found, NativeJournal::Load(options_.journal, Key()));
+      found.certificate.command = options_.command;
+      journal_ = std::move(found);
+      return Ok();
+    }
+    if (std::filesystem::exists(options_.journal)) {
+      return RenameDurably(options_.journal, options_.journal + ".old");
+    }
+    return Ok();
+  }
+
+  Status OpenProof() {
+    if (options_.proof.empty()) return Ok();
+    const Certificate& certificate = journal_.certificate;
+    LUCID_ASSIGN(proof_,
+                 ProofWriter::Create(options_.proof,
+                                     {certificate.network_digest, certificate.ensemble_digest,
+                                      certificate.member_error,
+                                      static_cast<std::int32_t>(certificate.classes.size())}));
+    return Ok();
+  }
+
+  Status RunClass(std::int32_t label, Clock::time_point deadline) {
+    const Clock::time_point begin = Clock::now();
+    ClassBound& bound = journal_.certificate.classes[label];
+    const double before = bound.seconds;
+    const std::string state = journal_.label == label ? journal_.regions : "";
+    journal_.label = label;
+    WitnessKeeper witnesses(ensemble_.network(), members_, label, bound.beta_lower, bound.witness);
+    if (state.empty()) LUCID_TRY(RunAttack(label, witnesses));
+    const auto record = [&](double upper) {
+      bound.beta_lower = witnesses.beta_lower();
+      bound.witness = witnesses.best();
+      if (bound.witness) bound.witness->row = ensemble_.RowOf(bound.witness->member);
+      const double proved = Up(upper * (1 + kCheckerSlack));
+      bound.beta_upper = std::max({std::min(bound.beta_upper, proved), bound.beta_lower, 0.0});
+      bound.seconds = before + SecondsSince(begin);
+    };
+    RegionSearchOptions search;
+    search.gap = options_.gap;
+    search.absolute_gap = kAbsoluteGap;
+    search.threads = options_.threads;
+    search.memory = options_.memory;
+    search.deadline = deadline;
+    search.stop = stop_;
+    search.proof = proof_ ? &*proof_ : nullptr;
+    double latest = bound.beta_upper;  // proved by now
+    search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
+      latest = std::min(latest, upper);
+      Report(label, begin, deadline, lower, latest, regions, members);
+    };
+    if (!options_.journal.empty() && !proof_) {
+      search.save = [&](const std::string& regions) {
+        record(latest);
+        journal_.regions = regions;
+        return journal_.Save(options_.journal, Key());
+      };
+    }
+    LUCID_ASSIGN(const RegionSearchSummary summary,
+                 SearchRegions(ensemble_.network(), members_, label,
+                               journal_.certificate.member_error, search, witnesses, state));
+    record(summary.upper);
+    if (options_.trace) {
+      options_.trace(label, bound.seconds, bound.beta_lower, bound.beta_upper);
+    }
+    Conclude(summary, bound);
+    if (bound.status != BoundStatus::kDeadline) journal_.regions.clear();
+    return Ok();
+  }
+
+  Status RunAttack(std::int32_t label, WitnessKeeper& witnesses) {
+    AttackOptions attack;
+    attack.seed = options_.seed;
+    attack.threads = options_.threads;
+    attack.local_searches =
+        ensemble_.network().architecture.inputs() <= kFewInputs ? kFewSearches : kManySearches;
+    const Result<AttackResult> found =
+        Attack(ensemble_.network(), members_, label, {}, attack, stop_);
+    if (!found.ok()) {
+      return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
+    }
+    witnesses.Offer(found->beta_lower, found->witness);
+    return Ok();
+  }
+
+  void Report(std::int32_t label, Clock::time_point begin, Clock::time_point deadline, double lower,
+              double upper, std::int64_t regions, std::int64_t members) const {
+    if (options_.trace) options_.trace(label, SecondsSince(begin), lower, upper);
+    if (!progress_) return;
+    const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
+    const std::string detail =
+        fmt::format("beta in [{:.4g}, {:.4g}], {} member{} in the worst, at most {:.0f} s left",
+                    lower, upper, members, members == 1 ? "" : "s", std::max(rest, 0.0));
+    progress_({fmt::format("class {}", label), "regions", regions, 0, 0, detail});
+  }
+
+  static void Conclude(const RegionSearchSummary& summary, ClassBound& bound) {
+    constexpr double kRounding = 1e-6;  // of the outward-rounded bounds
+    const double slack = bound.beta_upper - bound.beta_lower;
+    bound.status = slack <= kRounding * std::max(1.0, bound.beta_upper) ? BoundStatus::kExact
+                   : summary.finished                                   ? BoundStatus::kGap
+                                                                        : BoundStatus::kDeadline;
+    bound.counters = {{"members_pruned_by_screen", summary.pruned_by_screen},
+                      {"regions", summary.regions},
+                      {"bounds", summary.bounds},
+                      {"pairs", summary.pairs},
+                      {"pruned_at_root", summary.pruned_at_root},
+                      {"dropped", summary.dropped}};
+  }
+
+  const Ensemble& ensemble_;
+  const NativeBoundOptions& options_;
+  const ProgressCallback& progress_;
+  const std::stop_token stop_;
+  const EnsembleMembers members_;
+  NativeJournal journal_;
+  std::optional<ProofWriter> proof_;
+};
+
+}  // namespace
+
+Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
+                                  const ProgressCallback& progress, std::stop_token stop) {
+  return NativeBound(ensemble, options, progress, std::move(stop)).Run();
+}
+
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble,
+                                                      double member_error, int threads,
+                                                      const ProgressCallback& progress,
+                                                      std::stop_token stop) {
+  const EnsembleMembers members(ensemble);
+  std::vector<std::vector<double>> upper;
+  const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
+  for (std::int32_t label = 0; label < classes; ++label) {
+    const auto done = [&](std::int64_t count) {
+      if (!progress) return;
+      progress({"index", "bounds", label * members.count() + count, classes * members.count(), 0,
+                ""});
+    };
+    LUCID_ASSIGN(upper.emplace_back(), BoundEachMember(ensemble.network(), members, label,
+                                                       member_error, threads, done, stop));
+  }
+  return upper;
+}
+
+}  // namespace lucid

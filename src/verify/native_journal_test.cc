@@ -1,0 +1,118 @@
+#include "verify/native_journal.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "certificate/test_support.h"
+
+namespace lucid {
+namespace {
+
+std::string Content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+void Put(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+// Every place of the first line and of the seal, and every seventh between: files take their time.
+std::vector<std::size_t> Places(std::size_t size) {
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < size; at += at < 100 || at + 70 > size ? 1 : 7) {
+    places.push_back(at);
+  }
+  return places;
+}
+
+class NativeJournalTest : public testing::Test {
+ protected:
+  NativeJournalTest() {
+    journal_.certificate = CertificateFor(RandomNetwork("3 > dense 2 > 2", 1));
+    journal_.certificate.engine = "native";
+    journal_.label = 1;
+    // Every byte there is, line ends among them.
+    for (int byte = 0; byte < 256; ++byte) journal_.regions.push_back(static_cast<char>(byte));
+  }
+  void ExpectRefused(const std::string& why) const {
+    const auto found = NativeJournal::Load(path_, key_);
+    EXPECT_FALSE(found.ok()) << why;
+    if (found.ok()) return;
+    EXPECT_EQ(found.error().message.find('\n'), std::string::npos) << "one line";
+  }
+
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_ / "native.journal";
+  const Digest key_ = Sha256Of("this search");
+  NativeJournal journal_;
+};
+
+TEST_F(NativeJournalTest, WhatIsWrittenIsRead) {
+  for (const bool begun : {true, false}) {
+    if (!begun) journal_.regions.clear();
+    ASSERT_TRUE(journal_.Save(path_, key_).ok());
+    const auto found = NativeJournal::Load(path_, key_);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    EXPECT_EQ(found->label, journal_.label);
+    EXPECT_EQ(found->regions, journal_.regions);
+    EXPECT_EQ(EncodeCertificate(found->certificate), EncodeCertificate(journal_.certificate));
+  }
+}
+
+TEST_F(NativeJournalTest, ASecondOneReplacesTheFirst) {
+  ASSERT_TRUE(journal_.Save(path_, key_).ok());
+  journal_.label = 0;
+  journal_.regions = "short";
+  ASSERT_TRUE(journal_.Save(path_, key_).ok());
+  const auto found = NativeJournal::Load(path_, key_);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->label, 0);
+  EXPECT_EQ(found->regions, "short");
+}
+
+TEST_F(NativeJournalTest, OfAnotherSearchIsRefused) {
+  ASSERT_TRUE(journal_.Save(path_, key_).ok());
+  const auto found = NativeJournal::Load(path_, Sha256Of("another search"));
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().kind, ErrorKind::kMismatch);
+}
+
+TEST_F(NativeJournalTest, AFlippedByteAnywhereIsRefused) {
+  ASSERT_TRUE(journal_.Save(path_, key_).ok());
+  const std::string whole = Content(path_);
+  for (const std::size_t at : Places(whole.size())) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
+    Put(path_, damaged);
+    ExpectRefused("byte " + std::to_string(at));
+  }
+}
+
+TEST_F(NativeJournalTest, ATruncationAnywhereAndAnyMoreIsRefused) {
+  ASSERT_TRUE(journal_.Save(path_, key_).ok());
+  const std::string whole = Content(path_);
+  for (const std::size_t size : Places(whole.size())) {
+    Put(path_, whole.substr(0, size));
+    ExpectRefused(std::to_string(size) + " bytes");
+  }
+  Put(path_, whole + "x");
+  ExpectRefused("one more");
+}
+
+TEST_F(NativeJournalTest, AClassThatIsNotThereIsRefused) {
+  for (const std::int32_t label : {-1, 2, 1000}) {
+    journal_.label = label;
+    ASSERT_TRUE(journal_.Save(path_, key_).ok());
+    ExpectRefused("class " + std::to_string(label));
+  }
+}
+
+TEST_F(NativeJournalTest, NoFileIsAnError) { ExpectRefused("no file"); }
+
+}  // namespace
+}  // namespace lucid

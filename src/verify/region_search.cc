@@ -1,0 +1,599 @@
+#include "verify/region_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "base/parallel.h"
+#include "verify/attack.h"
+#include "verify/attack_ascent.h"
+#include "verify/encoding.h"
+#include "verify/region_state.h"
+
+namespace lucid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
+// of. Beyond, the worst pair of a region tries both, and what leaves less is done.
+constexpr std::int64_t kFewInputs = 10;
+constexpr int kRootSteps = 20, kSteps = 5;  // of descent, where phases are cut
+constexpr std::size_t kRound = 32;          // regions in hand at a time: fixed, so that the search
+constexpr std::size_t kRoundPairs = 512;    // does not depend on the number of threads
+constexpr std::size_t kGroup = 8;           // pairs of a region that are taken further together
+constexpr std::size_t kChunk = 16;          // pairs of a region that one task bounds
+constexpr double kNarrowest = 1e-7;         // an input's interval that is not cut any more
+constexpr TrustBox kFromRegion{0.1, 1e-3};
+constexpr double kReportEvery = 0.2;  // seconds
+
+struct Worker {
+  Worker(const Network& network, std::int32_t label)
+      : bounder(network),
+        gradient(network.architecture, network.parameters, label),
+        ascent(network.architecture.inputs()),
+        parameters(network.parameters.size()) {}
+  RegionBounder bounder;
+  NetworkGradient gradient, member_gradient;
+  PairAscent ascent;
+  std::vector<float> parameters;
+};
+
+// What became of a pair in a region.
+struct Outcome {
+  RegionPair pair;
+  bool alive = false;  // else it is closed: bounded by pair.bound, or its region is empty
+  std::optional<ProofClosing> closing;  // of a closed pair, if a proof is written
+};
+
+struct Child {
+  Region region;
+  bool inhabited = false;
+  Outcome worst;  // of the parent's worst pair, whose multipliers the others start from
+  Multipliers multipliers;
+  std::vector<Outcome> others;
+};
+
+// One way to cut a region in two.
+struct Cut {
+  ProofNode how;  // split, layer, unit, at
+  Child children[2];
+
+  // What is left to do: the sum of what the children are above the target.
+  double Rest(double target) const {
+    double rest = 0;
+    for (const Child& child : children) {
+      if (child.worst.alive) rest += child.worst.pair.bound - target;
+    }
+    return rest;
+  }
+};
+
+struct Expansion {
+  std::optional<Cut> cut;     // none: there is nothing left to cut
+  std::vector<double> point;  // an input where the worst pair leaks, perhaps
+  double confidence = 0;
+};
+
+class RegionSearch {
+ public:
+  RegionSearch(const Network& network, const Members& members, std::int32_t label,
+               double member_error, const RegionSearchOptions& options, WitnessKeeper& witnesses)
+      : network_(network),
+        members_(members),
+        label_(label),
+        member_error_(member_error),
+        options_(options),
+        witnesses_(witnesses),
+        cut_phases_(network.architecture.inputs() > kFewInputs) {
+    for (int w = 0; w < EffectiveThreads(options.threads); ++w) {
+      workers_.push_back(std::make_unique<Worker>(network, label));
+    }
+  }
+
+  Result<RegionSearchSummary> Run(const std::string& saved) {
+    SetTarget();
+    if (saved.empty()) {
+      LUCID_ASSIGN(const bool screened, Screen());
+      if (!screened) return Summary(false, Ceiling());
+    } else {
+      LUCID_TRY(DecodeRegionState(saved, network_.architecture, members_.count(), state_));
+    }
+    while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
+      LUCID_ASSIGN(const bool done, Round());
+      if (!done) break;
+      SetTarget();
+      LUCID_TRY(FreeMemory());
+      Report();
+      LUCID_TRY(SaveNowAndThen());
+    }
+    return Finish();
+  }
+
+ private:
+  bool Expired() const {
+    return options_.stop.stop_requested() || Clock::now() >= options_.deadline;
+  }
+
+  // A proof's regions are closed for good, so there the target stays what it was at the start.
+  void SetTarget() {
+    if (options_.proof != nullptr && target_ > 0) return;
+    const double lower = witnesses_.beta_lower();
+    target_ = std::max({lower / (1 - options_.gap), lower + options_.absolute_gap, target_});
+  }
+
+  double Ceiling() const {
+    const NetworkFacts facts = FactsOf(network_, UnitBox(network_.architecture.inputs()));
+    return std::max(LargestConfidence(facts.point, facts.bounds, label_), 0.0);
+  }
+
+  PairQuestion Question(const RegionPair& pair) const {
+    return {label_, pair.other, pair.other, member_error_};
+  }
+
+  // Runs body(i, worker) for i in [0, count) on all threads. False: out of time, some are not done.
+  template <class Body>
+  Result<bool> ForEach(std::size_t count, const Body& body) {
+    const Status status = ParallelFor(static_cast<std::int64_t>(count), options_.threads,
+                                      options_.stop, [&](std::int64_t i, int w) -> Status {
+                                        if (Clock::now() >= options_.deadline)
+                                          return Interrupted("out of time");
+                                        body(static_cast<std::size_t>(i), *workers_[w]);
+                                        return Ok();
+                                      });
+    if (status.ok()) return true;
+    if (status.error().kind == ErrorKind::kInterrupted) return false;
+    return status.error();
+  }
+
+  // Bounds one pair in the region the worker is in.
+  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const {
+    Outcome outcome{pair, false, {}};
+    const bool proof = options_.proof != nullptr;
+    members_.CopyParameters(pair.member, worker.parameters);
+    if (!worker.bounder.EnterMember(worker.parameters)) {
+      outcome.pair.bound = 0;
+      if (proof) outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
+      return outcome;
+    }
+    const PairQuestion question = Question(pair);
+    multipliers.lambda = pair.lambda;
+    const double own = worker.bounder.Bound(question, multipliers, steps, target_);
+    // A parent's bound holds here, too; a proof has to close a region by itself.
+    double bound = proof ? own : std::min(own, pair.bound);
+    outcome.alive = bound > target_;
+    if (proof && !outcome.alive) {
+      outcome.closing = CloseBy(pair, multipliers, worker, bound);
+    }
+    outcome.pair.bound = std::max(bound, 0.0);
+    outcome.pair.lambda = static_cast<float>(multipliers.lambda);
+    return outcome;
+  }
+
+  // After Bound: its multipliers as a proof stores them, and the bound that those give.
+  ProofClosing CloseBy(const RegionPair& pair, const Multipliers& multipliers, Worker& worker,
+                       double& bound) const {
+    ProofClosing closing{pair.member, pair.other, false, multipliers.lambda, worker.bounder.Dual()};
+    bound = worker.bounder.BoundOfDual(Question(pair), closing.lambda, closing.dual);
+    return closing;
+  }
+
+  // Bounds of every pair over the whole domain: intervals for all, linear for those that are left.
+  Result<bool> Screen() {
+    RegionNode root;
+    root.region.box = UnitBox(network_.architecture.inputs());
+    for (auto& worker : workers_) worker->bounder.EnterRegion(root.region);
+    std::vector<Outcome> pairs;
+    for (std::int32_t member = 0; member < members_.count(); ++member) {
+      for (std::int32_t other = 0; other < network_.architecture.classes(); ++other) {
+        if (other != label_) pairs.push_back({{member, other, kInfinity, 1}, true, {}});
+      }
+    }
+    state_.bounds += static_cast<std::int64_t>(pairs.size());
+    if (options_.proof == nullptr) {
+      LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
+                     members_.CopyParameters(outcome.pair.member, worker.parameters);
+                     outcome.pair.bound =
+                         worker.bounder.IntervalBound(worker.parameters, Question(outcome.pair));
+                     outcome.alive = outcome.pair.bound > target_;
+                   }));
+      if (!done) return false;
+      state_.pruned_by_screen = KeepAlive(pairs, root);
+    }
+    LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
+                   Multipliers multipliers;
+                   outcome =
+                       BoundPair(outcome.pair, multipliers, cut_phases_ ? kRootSteps : 0, worker);
+                 }));
+    if (!done) return false;
+    state_.pruned_at_root = KeepAlive(pairs, root);
+    for (const Outcome& outcome : pairs) AddAlive(outcome.pair, root);
+    state_.regions = 1;
+    LUCID_TRY(Push(std::move(root)));
+    return true;
+  }
+
+  template <class Body>
+  Result<bool> InChunks(std::vector<Outcome>& outcomes, const Body& body) {
+    const std::size_t chunks = (outcomes.size() + kChunk - 1) / kChunk;
+    return ForEach(chunks, [&](std::size_t chunk, Worker& worker) {
+      const std::size_t end = std::min((chunk + 1) * kChunk, outcomes.size());
+      for (std::size_t i = chunk * kChunk; i < end; ++i) body(outcomes[i], worker);
+    });
+  }
+
+  // Takes the closed pairs out; returns how many there were.
+  std::int64_t KeepAlive(std::vector<Outcome>& outcomes, RegionNode& node) {
+    return static_cast<std::int64_t>(std::erase_if(outcomes, [&](Outcome& outcome) {
+      if (!outcome.alive) Close(outcome, node);
+      return !outcome.alive;
+    }));
+  }
+
+  void Close(Outcome& outcome, RegionNode& node) {
+    state_.closed = std::max(state_.closed, outcome.pair.bound);
+    if (outcome.closing) node.closings.push_back(std::move(*outcome.closing));
+  }
+  static void AddAlive(const RegionPair& pair, RegionNode& node) {
+    node.alive.push_back(pair);
+    node.bound = std::max(node.bound, pair.bound);
+  }
+
+  Status Push(RegionNode node) {
+    if (node.alive.empty()) return Record(node, {});
+    memory_ += node.Bytes();
+    state_.open.push_back(std::move(node));
+    std::push_heap(state_.open.begin(), state_.open.end());
+    return Ok();
+  }
+  RegionNode Pop() {
+    std::pop_heap(state_.open.begin(), state_.open.end());
+    RegionNode node = std::move(state_.open.back());
+    state_.open.pop_back();
+    memory_ -= node.Bytes();
+    return node;
+  }
+
+  // Writes a node that is done with into the proof.
+  Status Record(RegionNode& node, ProofNode how) {
+    if (options_.proof == nullptr) return Ok();
+    how.id = node.id;
+    how.closings = std::move(node.closings);
+    return options_.proof->Add(label_, how);
+  }
+
+  // The regions of largest bound are cut in two. False: out of time, and they wait again.
+  Result<bool> Round() {
+    std::vector<RegionNode> nodes;
+    std::size_t pairs = 0;
+    const std::size_t most = std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound);
+    while (nodes.size() < most && pairs < kRoundPairs && !state_.open.empty() &&
+           state_.open.front().bound > target_) {
+      nodes.push_back(Pop());
+      LUCID_TRY(SetAside(nodes.back()));
+      pairs += nodes.back().alive.size();
+    }
+    std::vector<Expansion> expansions(nodes.size());
+    LUCID_ASSIGN(bool done, ForEach(nodes.size(), [&](std::size_t i, Worker& worker) {
+                   expansions[i] = Expand(nodes[i], worker);
+                 }));
+    if (done) {
+      LUCID_ASSIGN(done, BoundOthers(nodes, expansions));
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      LUCID_TRY(done ? Replace(nodes[i], expansions[i]) : Push(std::move(nodes[i])));
+    }
+    if (done) ImproveWitness(nodes, expansions);
+    return done;
+  }
+
+  // Of many pairs only those of largest bound are taken further; the others wait in the same
+  // region. (A proof has one tree for all pairs.)
+  Status SetAside(RegionNode& node) {
+    if (node.alive.size() <= kGroup || !cut_phases_ || options_.proof != nullptr) return Ok();
+    std::ranges::stable_sort(node.alive, std::greater<>(), &RegionPair::bound);
+    RegionNode rest;
+    rest.id = state_.next_id++;
+    rest.region = node.region;
+    rest.multipliers = node.multipliers;
+    for (std::size_t p = kGroup; p < node.alive.size(); ++p) AddAlive(node.alive[p], rest);
+    node.alive.resize(kGroup);
+    return Push(std::move(rest));
+  }
+
+  static std::size_t WorstOf(const RegionNode& node) {
+    const auto worst = std::ranges::max_element(node.alive, {}, &RegionPair::bound);
+    return static_cast<std::size_t>(worst - node.alive.begin());
+  }
+
+  // Chooses how to cut by what it does to the worst pair.
+  Expansion Expand(const RegionNode& node, Worker& worker) const {
+    const RegionPair& worst = node.alive[WorstOf(node)];
+    Expansion expansion;
+    Multipliers multipliers = node.multipliers;
+    multipliers.lambda = worst.lambda;
+    members_.CopyParameters(worst.member, worker.parameters);
+    if (!worker.bounder.EnterRegion(node.region) ||
+        !worker.bounder.EnterMember(worker.parameters)) {
+      return expansion;  // not reached: it was inhabited when it was made
+    }
+    worker.bounder.Bound(Question(worst), multipliers, 0, target_);
+    const SplitAdvice advice = worker.bounder.Advise(Question(worst), multipliers);
+    TryPoint(worst, worker, expansion);
+    double rest = kInfinity;
+    const auto consider = [&](const ProofNode& how) {
+      if (rest <= 0) return;
+      Cut cut = TryCut(node, worst, multipliers, how, worker);
+      if (cut.Rest(target_) >= rest) return;
+      rest = cut.Rest(target_);
+      expansion.cut = std::move(cut);
+    };
+    for (const auto& phase : {advice.phase, advice.other_phase}) {
+      if (!phase || !cut_phases_) continue;
+      ProofNode how;
+      how.split = phase->member ? ProofNode::Split::kMemberPhase : ProofNode::Split::kNetworkPhase;
+      how.layer = phase->layer;
+      how.unit = phase->unit;
+      consider(how);
+    }
+    const bool narrow =
+        advice.input < 0 ||
+        node.region.box[advice.input].upper - node.region.box[advice.input].lower <= kNarrowest;
+    if (!narrow) {
+      const Interval side = node.region.box[advice.input];
+      ProofNode how;
+      how.split = ProofNode::Split::kInput;
+      how.unit = advice.input;
+      how.at = 0.5 * (side.lower + side.upper);
+      consider(how);
+    }
+    return expansion;
+  }
+
+  Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
+             const ProofNode& how, Worker& worker) const {
+    Cut cut{how, {}};
+    for (int side = 0; side < 2; ++side) {
+      Child& child = cut.children[side];
+      child.region = node.region;
+      if (how.split == ProofNode::Split::kInput) {
+        Interval& interval = child.region.box[how.unit];
+        (side == 0 ? interval.upper : interval.lower) = how.at;
+      } else {
+        child.region.phases.push_back(
+            {how.layer, how.unit, how.split == ProofNode::Split::kMemberPhase, side == 1});
+      }
+      child.inhabited = worker.bounder.EnterRegion(child.region);
+      if (!child.inhabited) continue;
+      child.multipliers = multipliers;
+      child.worst = BoundPair(worst, child.multipliers, Steps(), worker);
+    }
+    return cut;
+  }
+
+  int Steps() const { return cut_phases_ ? kSteps : 0; }
+
+  // Climbs from where the bound is largest: a new witness raises the target.
+  void TryPoint(const RegionPair& pair, Worker& worker, Expansion& expansion) const {
+    if (options_.proof != nullptr) return;
+    expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
+    worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
+    expansion.confidence =
+        worker.ascent.Climb(worker.gradient, worker.member_gradient, kFromRegion, expansion.point)
+            .value_or(0);
+  }
+
+  // The pairs that are not the worst, in the children of the chosen cuts.
+  Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
+                           std::vector<Expansion>& expansions) {
+    struct Task {
+      Child* child;
+      std::size_t from, to;
+    };
+    std::vector<Task> tasks;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!expansions[i].cut) continue;
+      for (Child& child : expansions[i].cut->children) {
+        if (!child.inhabited) continue;
+        const std::size_t worst = WorstOf(nodes[i]);
+        for (std::size_t p = 0; p < nodes[i].alive.size(); ++p) {
+          if (p != worst) child.others.push_back({nodes[i].alive[p], true, {}});
+        }
+        for (std::size_t from = 0; from < child.others.size(); from += kChunk) {
+          tasks.push_back({&child, from, std::min(from + kChunk, child.others.size())});
+        }
+      }
+    }
+    return ForEach(tasks.size(), [&](std::size_t t, Worker& worker) {
+      const Task& task = tasks[t];
+      worker.bounder.EnterRegion(task.child->region);
+      for (std::size_t p = task.from; p < task.to; ++p) {
+        Multipliers multipliers = task.child->multipliers;
+        Outcome& outcome = task.child->others[p];
+        outcome = BoundPair(outcome.pair, multipliers, Steps(), worker);
+      }
+    });
+  }
+
+  // Puts a region's children in its place.
+  Status Replace(RegionNode& node, Expansion& expansion) {
+    if (!expansion.cut) return GiveUp(node);
+    ProofNode how = expansion.cut->how;
+    how.first_child = state_.next_id;
+    for (Child& child : expansion.cut->children) {
+      RegionNode next;
+      next.id = state_.next_id++;
+      if (!child.inhabited) continue;
+      ++state_.regions;
+      state_.bounds += static_cast<std::int64_t>(node.alive.size());
+      next.region = std::move(child.region);
+      next.multipliers = std::move(child.multipliers);
+      child.others.push_back(std::move(child.worst));
+      for (Outcome& outcome : child.others) {
+        outcome.alive ? AddAlive(outcome.pair, next) : Close(outcome, next);
+      }
+      LUCID_TRY(Push(std::move(next)));
+    }
+    return Record(node, how);
+  }
+
+  // A region that is not looked at any more: its bound counts as it is.
+  Status GiveUp(RegionNode& node) {
+    ++state_.dropped;
+    if (options_.proof == nullptr) {
+      state_.closed = std::max(state_.closed, node.bound);
+      return Ok();
+    }
+    Worker& worker = *workers_.front();
+    worker.bounder.EnterRegion(node.region);
+    for (const RegionPair& pair : node.alive) {
+      members_.CopyParameters(pair.member, worker.parameters);
+      Multipliers multipliers = node.multipliers;
+      multipliers.lambda = pair.lambda;
+      Outcome outcome{pair, false, {}};
+      if (worker.bounder.EnterMember(worker.parameters)) {
+        worker.bounder.Bound(Question(pair), multipliers, Steps(), target_);
+        outcome.closing = CloseBy(pair, multipliers, worker, outcome.pair.bound);
+      } else {
+        outcome.pair.bound = 0;
+        outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
+      }
+      Close(outcome, node);
+    }
+    return Record(node, {});
+  }
+
+  // The best of the round's inputs, made certain.
+  void ImproveWitness(const std::vector<RegionNode>& nodes,
+                      const std::vector<Expansion>& expansions) {
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < expansions.size(); ++i) {
+      if (expansions[i].confidence > expansions[best].confidence) best = i;
+    }
+    const double lower = witnesses_.beta_lower();
+    if (!(expansions[best].confidence > lower * (1 + 1e-6))) return;
+    const AttackResult result =
+        CertifyPair(network_, members_, label_, nodes[best].alive[WorstOf(nodes[best])].member,
+                    expansions[best].point, expansions[best].confidence);
+    witnesses_.Offer(result.beta_lower, result.witness);
+  }
+
+  // Gives up the regions of smallest bound, down to half of what is allowed.
+  Status FreeMemory() {
+    if (memory_ <= options_.memory) return Ok();
+    std::sort(state_.open.begin(), state_.open.end());
+    std::size_t given_up = 0;
+    while (memory_ > options_.memory / 2 && given_up + 1 < state_.open.size()) {
+      memory_ -= state_.open[given_up].Bytes();
+      LUCID_TRY(GiveUp(state_.open[given_up++]));
+    }
+    state_.open.erase(state_.open.begin(),
+                      state_.open.begin() + static_cast<std::ptrdiff_t>(given_up));
+    std::make_heap(state_.open.begin(), state_.open.end());
+    return Ok();
+  }
+
+  double Upper() const {
+    return std::max(state_.closed, state_.open.empty() ? 0.0 : state_.open.front().bound);
+  }
+
+  void Report() {
+    if (!options_.report) return;
+    const Clock::time_point now = Clock::now();
+    if (now - reported_ < std::chrono::duration<double>(kReportEvery)) return;
+    reported_ = now;
+    const auto members =
+        static_cast<std::int64_t>(state_.open.empty() ? 0 : state_.open.front().alive.size());
+    options_.report(witnesses_.beta_lower(), Upper(), state_.regions, members);
+  }
+
+  Status SaveNowAndThen() {
+    if (!options_.save) return Ok();
+    const Clock::time_point now = Clock::now();
+    if (now - saved_ < std::chrono::duration<double>(options_.save_every)) return Ok();
+    saved_ = now;
+    return options_.save(EncodeRegionState(state_));
+  }
+
+  Result<RegionSearchSummary> Finish() {
+    // What waits at or below the target needs no more; what waits above it is not done.
+    const bool finished = state_.open.empty() || state_.open.front().bound <= target_;
+    if (!finished && options_.save) LUCID_TRY(options_.save(EncodeRegionState(state_)));
+    if (options_.proof == nullptr) return Summary(finished, Upper());
+    while (!state_.open.empty()) {
+      RegionNode node = Pop();
+      LUCID_TRY(GiveUp(node));
+    }
+    return Summary(finished, state_.closed);
+  }
+
+  RegionSearchSummary Summary(bool finished, double upper) const {
+    RegionSearchSummary summary;
+    summary.finished = finished && state_.closed <= target_;
+    summary.upper = upper;
+    summary.regions = state_.regions;
+    summary.bounds = state_.bounds;
+    summary.pairs = members_.count() * (network_.architecture.classes() - 1);
+    summary.pruned_by_screen = state_.pruned_by_screen;
+    summary.pruned_at_root = state_.pruned_at_root;
+    summary.dropped = state_.dropped;
+    return summary;
+  }
+
+  const Network& network_;
+  const Members& members_;
+  const std::int32_t label_;
+  const double member_error_;
+  const RegionSearchOptions& options_;
+  WitnessKeeper& witnesses_;
+  const bool cut_phases_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  RegionState state_;
+  double target_ = 0;        // bounds at or below it are good enough
+  std::int64_t memory_ = 0;  // of state_.open
+  Clock::time_point reported_, saved_ = Clock::now();
+};
+
+}  // namespace
+
+Result<RegionSearchSummary> SearchRegions(const Network& network, const Members& members,
+                                          std::int32_t label, double member_error,
+                                          const RegionSearchOptions& options,
+                                          WitnessKeeper& witnesses, const std::string& state) {
+  return RegionSearch(network, members, label, member_error, options, witnesses).Run(state);
+}
+
+Result<std::vector<double>> BoundEachMember(const Network& network, const Members& members,
+                                            std::int32_t label, double member_error, int threads,
+                                            const std::function<void(std::int64_t)>& done,
+                                            std::stop_token stop) {
+  const Region domain{UnitBox(network.architecture.inputs()), {}};
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int w = 0; w < EffectiveThreads(threads); ++w) {
+    workers.push_back(std::make_unique<Worker>(network, label));
+    workers.back()->bounder.EnterRegion(domain);
+  }
+  std::vector<double> upper(static_cast<std::size_t>(members.count()), 0.0);
+  std::atomic<std::int64_t> count = 0;
+  LUCID_TRY(ParallelFor(members.count(), threads, stop, [&](std::int64_t i, int w) {
+    Worker& worker = *workers[w];
+    members.CopyParameters(i, worker.parameters);
+    const std::int64_t so_far = ++count;
+    if (w == 0 && done) done(so_far);
+    if (!worker.bounder.EnterMember(worker.parameters)) return Ok();
+    for (std::int32_t other = 0; other < network.architecture.classes(); ++other) {
+      if (other == label) continue;
+      Multipliers multipliers;
+      upper[i] = std::max(upper[i], worker.bounder.Bound({label, other, other, member_error},
+                                                         multipliers, kRootSteps, 0));
+    }
+    return Ok();
+  }));
+  return upper;
+}
+
+}  // namespace lucid

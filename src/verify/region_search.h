@@ -1,0 +1,60 @@
+// The native engine's search for one class: best first over regions of inputs, each with the
+// members that are still alive there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "bounds/region_bounder.h"
+#include "hyper/members.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/proof.h"
+#include "verify/witness.h"
+
+namespace lucid {
+
+struct RegionSearchOptions {
+  double gap = 0.01;                            // relative: ends when upper - lower <= gap upper
+  double absolute_gap = 0;                      // or when upper - lower is at most this
+  int threads = 0;                              // 0: all cores; the answer does not depend on it
+  std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::stop_token stop;
+  // Called between rounds. Optional.
+  std::function<void(double lower, double upper, std::int64_t regions, std::int64_t members)>
+      report;
+  // Called between rounds with the whole state, when `save_every` seconds have passed. Optional.
+  std::function<Status(const std::string& state)> save;
+  double save_every = 30;
+  ProofWriter* proof = nullptr;  // optional
+};
+
+struct RegionSearchSummary {
+  bool finished = false;  // within the gap; else ended by the deadline or a stop
+  double upper = 0;       // proved: no leaking input has a larger confidence
+  std::int64_t regions = 0, bounds = 0;
+  std::int64_t pairs = 0;  // member and other class
+  std::int64_t pruned_by_screen = 0, pruned_at_root = 0;
+  std::int64_t dropped = 0;  // regions given up for want of memory; their bounds are in `upper`
+};
+
+// Ensures: every x of [0,1]^d with N's label `label` and f(x) > upper has g_i(x) > member_error for
+// every member i, whatever ended it. `witnesses` is improved on the way. `state` continues an
+// earlier search of the same networks and options ("" starts anew); a damaged one is an error.
+Result<RegionSearchSummary> SearchRegions(const Network& network, const Members& members,
+                                          std::int32_t label, double member_error,
+                                          const RegionSearchOptions& options,
+                                          WitnessKeeper& witnesses, const std::string& state);
+
+// U[i]: no x of [0,1]^d with f(x) > U[i] has g_i(x) <= member_error. By the linear bounds of the
+// whole domain; at least 0. `done` is told how many are. kInterrupted when stopped.
+Result<std::vector<double>> BoundEachMember(const Network& network, const Members& members,
+                                            std::int32_t label, double member_error, int threads,
+                                            const std::function<void(std::int64_t)>& done,
+                                            std::stop_token stop = {});
+
+}  // namespace lucid

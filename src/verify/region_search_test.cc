@@ -1,0 +1,331 @@
+#include "verify/region_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "soundness/oracle.h"
+#include "verify/attack.h"
+#include "verify/encoding.h"
+#include "verify/region_state.h"
+#include "verify/test_support.h"
+
+namespace lucid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kOracleRounding = 1e-12;  // the vertices of the oracle are rounded to double
+constexpr double kGap = 1e-3, kAbsoluteGap = 1e-6;
+
+struct Problem {
+  Problem(std::uint64_t seed, std::int64_t inputs, std::vector<std::int64_t> widths,
+          std::int64_t classes, double distance, int count = 3) {
+    Stream stream(seed, "region search");
+    std::vector<HiddenLayer> hidden;
+    for (const std::int64_t width : widths) hidden.push_back({.units = width});
+    network = RandomNetwork(Hidden(hidden, inputs, classes), stream);
+    Balance(network, stream);
+    networks = RandomMembers(network, count, distance, stream);
+  }
+  void Repeat(std::int64_t copies) {
+    network = Repeated(network, copies);
+    for (Network& member : networks) member = Repeated(member, copies);
+  }
+
+  Network network;
+  std::vector<Network> networks;
+};
+
+struct Answer {
+  RegionSearchSummary summary;
+  double lower = 0;
+};
+
+RegionSearchOptions Options() {
+  RegionSearchOptions options;
+  options.gap = kGap;
+  options.absolute_gap = kAbsoluteGap;
+  options.threads = 1;
+  return options;
+}
+
+AttackResult AttackOf(const Problem& problem, std::int32_t label) {
+  AttackOptions options;
+  options.threads = 1;
+  options.pool = 200;
+  options.local_searches = 100;
+  return Attack(problem.network, MemoryMembers(problem.networks), label, {}, options).value();
+}
+
+// Ends after so many rounds: on any machine at the same place.
+constexpr int kRounds = 150;
+
+Answer Search(const Problem& problem, std::int32_t label, RegionSearchOptions options,
+              const AttackResult& known, const std::string& state = "", int rounds = kRounds) {
+  const MemoryMembers members(problem.networks);
+  WitnessKeeper witnesses(problem.network, members, label, known.beta_lower, known.witness);
+  const double error = LargestError(members, 1).value();
+  std::stop_source source;
+  if (!options.stop.stop_possible()) {
+    options.stop = source.get_token();
+    options.save_every = 0;
+    options.save = [&](const std::string&) {
+      if (--rounds <= 0) source.request_stop();
+      return Ok();
+    };
+  }
+  const auto summary =
+      SearchRegions(problem.network, members, label, error, options, witnesses, state);
+  EXPECT_TRUE(summary.ok()) << summary.error().message;
+  return summary.ok() ? Answer{*summary, witnesses.beta_lower()} : Answer{};
+}
+
+double TrueBeta(const Problem& problem, std::int32_t label) {
+  const double error = LargestError(MemoryMembers(problem.networks), 1).value();
+  return static_cast<double>(
+      BruteForceBeta(problem.network, problem.networks, label, 0, error).beta);
+}
+
+// What ends by itself is within the gap; what is stopped has a bound all the same.
+void ExpectSoundAndWithinTheGap(const Answer& answer, double beta, double gap) {
+  EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND";
+  EXPECT_LE(answer.lower, beta + kOracleRounding) << "a witness of nothing";
+  if (!answer.summary.finished) return;
+  EXPECT_LE(answer.summary.upper,
+            std::max(beta / (1 - gap), beta + kAbsoluteGap) + kOracleRounding);
+}
+
+// Up to three inputs, `copies` of each, so that boxes or phases are cut.
+void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_t copies,
+                           double gap) {
+  int leaking = 0, cut = 0, finished = 0, two_classes = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const std::int64_t classes = seed % 3 == 0 ? 3 : 2;
+    Problem problem(seed, copies > 1 ? 3 : static_cast<std::int64_t>(1 + seed / 2 % 3),
+                    seed % 4 == 0 ? std::vector<std::int64_t>{3, 3} : std::vector<std::int64_t>{4},
+                    classes, seed % 5 == 0 ? 0.4 : 0.05);
+    const auto label = static_cast<std::int32_t>(seed % 2);
+    const double beta = TrueBeta(problem, label);
+    problem.Repeat(copies);
+    RegionSearchOptions options = Options();
+    options.gap = gap;
+    const Answer answer = Search(problem, label, options, AttackOf(problem, label));
+    ExpectSoundAndWithinTheGap(answer, beta, gap);
+    leaking += beta > 0.001;
+    cut += answer.summary.regions > 1;
+    two_classes += classes == 2;
+    finished += classes == 2 && answer.summary.finished;
+  }
+  EXPECT_GT(3 * leaking, static_cast<int>(count)) << "the test has become easy";
+  EXPECT_GT(4 * cut, static_cast<int>(count)) << "the test has become easy";
+  EXPECT_GE(2 * finished, two_classes) << "most are not within the gap";
+}
+
+TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWhereBoxesAreCut) {
+  CompareWithBruteForce(0, 60, 1, kGap);
+}
+
+TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWherePhasesAreCut) {
+  CompareWithBruteForce(100, 30, 4, 0.02);
+}
+
+// The target starts 20 % below a leak that is known: whoever cuts that off ends below it.
+TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
+  int leaking = 0;
+  for (std::uint64_t seed = 200; seed < 230; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const bool phases = seed % 2 == 0;
+    Problem problem(seed, phases ? 12 : 5, {8, 8}, static_cast<std::int64_t>(2 + seed % 3 / 2),
+                    seed % 3 == 0 ? 0.3 : 0.03);
+    const AttackResult best = AttackOf(problem, 0);
+    if (!(best.beta_lower > 0.001)) continue;
+    ++leaking;
+    AttackResult frozen;
+    frozen.beta_lower = 0.8 * best.beta_lower;
+    RegionSearchOptions options = Options();
+    options.gap = 0.05;
+    const Answer answer = Search(problem, 0, options, frozen, "", 30);
+    EXPECT_GE(answer.summary.upper, best.beta_lower) << "UNSOUND";
+    EXPECT_GE(answer.summary.upper, answer.lower);
+  }
+  EXPECT_GT(leaking, 10) << "the test has become easy";
+}
+
+TEST(RegionSearch, OneThreadAndFourGiveTheSameBits) {
+  std::int64_t regions = 0;
+  for (const std::int64_t inputs : {4, 12}) {
+    for (std::uint64_t seed = 300; seed < 304; ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << inputs << " inputs");
+      const Problem problem(seed, inputs, {6, 6}, 2, 0.03, 20);
+      RegionSearchOptions options = Options();
+      options.gap = 0.02;
+      const AttackResult known = AttackOf(problem, 1);
+      const Answer one = Search(problem, 1, options, known, "", 20);
+      options.threads = 4;
+      const Answer four = Search(problem, 1, options, known, "", 20);
+      EXPECT_EQ(one.summary.upper, four.summary.upper);
+      EXPECT_EQ(one.lower, four.lower);
+      EXPECT_EQ(one.summary.regions, four.summary.regions);
+      EXPECT_EQ(one.summary.bounds, four.summary.bounds);
+      EXPECT_EQ(one.summary.finished, four.summary.finished);
+      regions += one.summary.regions;
+    }
+  }
+  EXPECT_GT(regions, 100) << "the test has become easy";
+}
+
+// Many regions that wait, and something leaks.
+Problem Large() { return Problem(400, 6, {12, 12}, 2, 0.1, 3); }
+
+TEST(RegionSearch, WithoutMemoryRegionsAreGivenUpAndTheBoundHolds) {
+  const Problem problem = Large();
+  const AttackResult known = AttackOf(problem, 0);
+  ASSERT_GT(known.beta_lower, 0.01);
+  RegionSearchOptions options = Options();
+  options.gap = 1e-4;
+  const Answer whole = Search(problem, 0, options, known);
+  EXPECT_EQ(whole.summary.dropped, 0);
+  options.memory = std::int64_t{1} << 16;
+  const Answer tight = Search(problem, 0, options, known);
+  EXPECT_GT(tight.summary.dropped, 0) << "the test has become easy";
+  EXPECT_GE(tight.summary.upper, whole.lower) << "UNSOUND";
+  EXPECT_GE(tight.summary.upper, known.beta_lower) << "UNSOUND";
+  EXPECT_FALSE(tight.summary.finished) << "what was dropped is not within the gap";
+  EXPECT_TRUE(std::isfinite(tight.summary.upper));
+}
+
+TEST(RegionSearch, OutOfTimeOrStoppedAtOnceItGivesTheCeiling) {
+  std::stop_source stopped;
+  stopped.request_stop();
+  for (const std::int64_t inputs : {3, 12}) {
+    const Problem problem(500, inputs, {5}, 3, 0.1);
+    const NetworkFacts facts = FactsOf(problem.network, UnitBox(inputs));
+    for (std::int32_t label = 0; label < 3; ++label) {
+      const double ceiling = std::max(LargestConfidence(facts.point, facts.bounds, label), 0.0);
+      RegionSearchOptions late = Options();
+      late.deadline = Clock::now() - std::chrono::seconds(1);
+      RegionSearchOptions stop = Options();
+      stop.stop = stopped.get_token();
+      for (const RegionSearchOptions& options : {late, stop}) {
+        const Answer answer = Search(problem, label, options, {});
+        EXPECT_FALSE(answer.summary.finished);
+        EXPECT_EQ(answer.summary.upper, ceiling);
+      }
+    }
+  }
+}
+
+TEST(RegionSearch, StoppedAnywhereItsBoundHoldsAndContinuedItEndsTheSame) {
+  for (const std::int64_t inputs : {6, 12}) {
+    SCOPED_TRACE(testing::Message() << inputs << " inputs");
+    const Problem problem(inputs == 6 ? 400 : 601, inputs, {8, 8}, 2, 0.1, 4);
+    const AttackResult known = AttackOf(problem, 0);
+    RegionSearchOptions options = Options();
+    options.gap = 0.02;
+    options.save_every = 0;
+    struct Saved {
+      std::string state;
+      double lower;
+    };
+    std::vector<Saved> saved;
+    const MemoryMembers members(problem.networks);
+    WitnessKeeper witnesses(problem.network, members, 0, known.beta_lower, known.witness);
+    options.save = [&](const std::string& state) {
+      saved.push_back({state, witnesses.beta_lower()});
+      return Ok();
+    };
+    const double error = LargestError(members, 1).value();
+    const RegionSearchSummary whole =
+        SearchRegions(problem.network, members, 0, error, options, witnesses, "").value();
+    const double lower = witnesses.beta_lower();
+    ASSERT_TRUE(whole.finished);
+    ASSERT_GE(saved.size(), 3U) << "the test has become easy";
+    options.save = nullptr;
+    for (const std::size_t at : {std::size_t{0}, saved.size() / 3, saved.size() - 2}) {
+      SCOPED_TRACE(testing::Message() << "from round " << at);
+      AttackResult then;
+      then.beta_lower = saved[at].lower;
+      RegionState state;
+      ASSERT_TRUE(
+          DecodeRegionState(saved[at].state, problem.network.architecture, 4, state).ok());
+      EXPECT_EQ(EncodeRegionState(state).size(), saved[at].state.size());
+      const Answer rest = Search(problem, 0, options, then, saved[at].state, 1 << 20);
+      EXPECT_TRUE(rest.summary.finished);
+      EXPECT_GE(rest.summary.upper, lower) << "UNSOUND";
+      EXPECT_LE(rest.summary.upper, whole.upper / (1 - options.gap));
+      EXPECT_GE(rest.summary.upper, whole.upper * (1 - options.gap));
+      // Stopped before it can go on, it still has the bound of what is open.
+      RegionSearchOptions now = options;
+      now.deadline = Clock::now();
+      const Answer none = Search(problem, 0, now, then, saved[at].state);
+      EXPECT_GE(none.summary.upper, lower) << "UNSOUND";
+      EXPECT_TRUE(std::isfinite(none.summary.upper));
+    }
+  }
+}
+
+TEST(RegionSearch, ADamagedStateIsAnError) {
+  const Problem problem(1, 2, {3}, 2, 0.1);
+  const MemoryMembers members(problem.networks);
+  WitnessKeeper witnesses(problem.network, members, 0, 0, std::nullopt);
+  const auto found =
+      SearchRegions(problem.network, members, 0, 0, Options(), witnesses, "not a state");
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.error().message.find("damaged"), std::string::npos);
+}
+
+TEST(RegionSearch, NeverReportsLessThanItProves) {
+  const Problem problem = Large();
+  const AttackResult known = AttackOf(problem, 0);
+  RegionSearchOptions options = Options();
+  std::vector<std::pair<double, double>> reports;
+  options.report = [&](double lower, double upper, std::int64_t regions, std::int64_t) {
+    reports.emplace_back(lower, upper);
+    EXPECT_GE(regions, 1);
+  };
+  const Answer answer = Search(problem, 0, options, known);
+  for (const auto& [lower, upper] : reports) {
+    EXPECT_GE(upper, answer.lower) << "UNSOUND";
+    EXPECT_GE(upper, answer.summary.upper);
+    EXPECT_LE(lower, answer.lower);
+  }
+  EXPECT_GE(reports.size(), 1U);
+}
+
+TEST(RegionSearch, MembersThatEqualNCostNothing) {
+  Problem problem(2, 4, {5, 5}, 2, 0.0, 3);
+  const Answer answer = Search(problem, 0, Options(), {});
+  EXPECT_TRUE(answer.summary.finished);
+  EXPECT_LE(answer.summary.upper, kAbsoluteGap);
+  EXPECT_EQ(answer.summary.regions, 1);
+  EXPECT_EQ(answer.summary.pairs, 3);
+}
+
+TEST(BoundEachMember, IsAtOrAboveEveryMembersOwnBeta) {
+  int leaking = 0;
+  for (std::uint64_t seed = 700; seed < 730; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Problem problem(seed, 2, {4, 3}, static_cast<std::int64_t>(2 + seed % 2), 0.1, 4);
+    const MemoryMembers members(problem.networks);
+    const double error = LargestError(members, 1).value();
+    for (const int steps : {0, 10}) {
+      const std::vector<double> upper =
+          BoundEachMember(problem.network, members, 0, error, steps, {}, {}).value();
+      ASSERT_EQ(upper.size(), problem.networks.size());
+      for (std::size_t i = 0; i < upper.size(); ++i) {
+        const std::vector<Network> one = {problem.networks[i]};
+        const auto beta =
+            static_cast<double>(BruteForceBeta(problem.network, one, 0, 0, error).beta);
+        EXPECT_GE(upper[i], beta - kOracleRounding) << "UNSOUND";
+        leaking += beta > 0.001;
+      }
+    }
+  }
+  EXPECT_GT(leaking, 40);
+}
+
+}  // namespace
+}  // namespace lucid

@@ -1,0 +1,50 @@
+// What a region search still has to look at, in memory and as bytes for a resume.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bounds/region_bounder.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/proof.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+// A member that may give class `other` at least as much as the class in question.
+struct RegionPair {
+  std::int32_t member = 0, other = 0;
+  double bound = 0;  // proved, of the confidence at which it leaks in the region
+  float lambda = 1;  // where the next search for multipliers starts
+};
+
+// A region that waits, with the pairs that are alive in it.
+struct RegionNode {
+  double bound = 0;  // the largest of its pairs
+  std::uint64_t id = 0;
+  Region region;
+  std::vector<RegionPair> alive;
+  Multipliers multipliers;             // of its worst pair; not saved
+  std::vector<ProofClosing> closings;  // only while a proof is written; not saved
+
+  std::int64_t Bytes() const;
+  // Of two regions, the one to look at first is the larger; ids make the order total.
+  bool operator<(const RegionNode& other) const {
+    return bound != other.bound ? bound < other.bound : id > other.id;
+  }
+};
+
+struct RegionState {
+  std::vector<RegionNode> open;  // a heap: the largest bound is at the front
+  std::uint64_t next_id = 1;
+  double closed = 0;  // the largest bound of what was closed or given up
+  std::int64_t regions = 0, bounds = 0, pruned_by_screen = 0, pruned_at_root = 0, dropped = 0;
+};
+
+std::string EncodeRegionState(const RegionState& state);
+// Errors: bytes that EncodeRegionState did not write for this architecture and number of members.
+Status DecodeRegionState(const std::string& bytes, const Architecture& architecture,
+                         std::int64_t members, RegionState& state);
+
+}  // namespace lucid

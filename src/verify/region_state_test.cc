@@ -1,0 +1,202 @@
+#include "verify/region_state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "verify/test_support.h"
+
+namespace lucid {
+namespace {
+
+constexpr std::int64_t kMembers = 5;
+
+const Architecture& Shape() {
+  static const auto& shape = *new Architecture(
+      Hidden({{HiddenLayer::Kind::kDense, 4}, {HiddenLayer::Kind::kDense, 2}}, 3, 3));
+  return shape;
+}
+
+RegionState RandomState(Stream& stream, std::size_t nodes) {
+  RegionState state;
+  state.closed = stream.Uniform();
+  state.regions = static_cast<std::int64_t>(stream.Below(1000));
+  state.bounds = static_cast<std::int64_t>(stream.Below(std::uint64_t{1} << 60));
+  state.pruned_by_screen = static_cast<std::int64_t>(stream.Below(10));
+  state.pruned_at_root = static_cast<std::int64_t>(stream.Below(10));
+  state.dropped = static_cast<std::int64_t>(stream.Below(10));
+  for (std::size_t n = 0; n < nodes; ++n) {
+    RegionNode node;
+    node.id = state.next_id++;
+    node.region.box = RandomBox(Shape().inputs(), stream);
+    for (std::uint64_t phases = stream.Below(4); phases > 0; --phases) {
+      PhaseSplit phase;
+      phase.layer = static_cast<std::int32_t>(stream.Below(2));
+      phase.unit = static_cast<std::int32_t>(stream.Below(phase.layer == 0 ? 4 : 2));
+      phase.member = stream.Below(2) == 0;
+      phase.active = stream.Below(2) == 0;
+      node.region.phases.push_back(phase);
+    }
+    for (std::uint64_t pairs = 1 + stream.Below(3); pairs > 0; --pairs) {
+      node.alive.push_back({static_cast<std::int32_t>(stream.Below(kMembers)),
+                            static_cast<std::int32_t>(stream.Below(3)), stream.Uniform(),
+                            static_cast<float>(stream.Uniform())});
+      node.bound = std::max(node.bound, node.alive.back().bound);
+    }
+    node.multipliers.slopes = {1, 2};  // not saved
+    state.open.push_back(std::move(node));
+  }
+  std::make_heap(state.open.begin(), state.open.end());
+  return state;
+}
+
+// What a search may be given.
+void ExpectInRange(const RegionState& state) {
+  EXPECT_TRUE(std::is_heap(state.open.begin(), state.open.end()));
+  EXPECT_GE(state.closed, 0);
+  for (const std::int64_t count : {state.regions, state.bounds, state.pruned_by_screen,
+                                   state.pruned_at_root, state.dropped}) {
+    EXPECT_GE(count, 0);
+  }
+  for (const RegionNode& node : state.open) {
+    EXPECT_LT(node.id, state.next_id);
+    ASSERT_EQ(node.region.box.size(), static_cast<std::size_t>(Shape().inputs()));
+    for (const Interval& side : node.region.box) {
+      EXPECT_TRUE(0 <= side.lower && side.lower <= side.upper && side.upper <= 1);
+    }
+    for (const PhaseSplit& phase : node.region.phases) {
+      ASSERT_TRUE(phase.layer == 0 || phase.layer == 1);
+      EXPECT_TRUE(phase.unit >= 0 && phase.unit < Shape().layers()[phase.layer].outputs);
+    }
+    double largest = 0;
+    EXPECT_FALSE(node.alive.empty());
+    for (const RegionPair& pair : node.alive) {
+      EXPECT_TRUE(pair.member >= 0 && pair.member < kMembers);
+      EXPECT_TRUE(pair.other >= 0 && pair.other < Shape().classes());
+      EXPECT_TRUE(std::isfinite(pair.bound) && std::isfinite(pair.lambda) && pair.lambda >= 0);
+      largest = std::max(largest, pair.bound);
+    }
+    EXPECT_EQ(node.bound, largest);
+  }
+}
+
+Status Decode(const std::string& bytes, RegionState& state) {
+  return DecodeRegionState(bytes, Shape(), kMembers, state);
+}
+
+TEST(RegionState, WhatIsWrittenIsRead) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Stream stream(seed, "region state");
+    const RegionState state = RandomState(stream, seed % 7);
+    RegionState read;
+    read.closed = 17;  // replaced
+    ASSERT_TRUE(Decode(EncodeRegionState(state), read).ok());
+    ExpectInRange(read);
+    EXPECT_EQ(read.next_id, state.next_id);
+    EXPECT_EQ(read.closed, state.closed);
+    EXPECT_EQ(read.regions, state.regions);
+    EXPECT_EQ(read.bounds, state.bounds);
+    EXPECT_EQ(read.pruned_by_screen, state.pruned_by_screen);
+    EXPECT_EQ(read.pruned_at_root, state.pruned_at_root);
+    EXPECT_EQ(read.dropped, state.dropped);
+    ASSERT_EQ(read.open.size(), state.open.size());
+    for (std::size_t n = 0; n < state.open.size(); ++n) {
+      const RegionNode &a = state.open[n], &b = read.open[n];
+      EXPECT_EQ(a.bound, b.bound);
+      EXPECT_EQ(a.id, b.id);
+      EXPECT_EQ(a.region.box, b.region.box);
+      EXPECT_EQ(a.region.phases, b.region.phases);
+      ASSERT_EQ(a.alive.size(), b.alive.size());
+      for (std::size_t p = 0; p < a.alive.size(); ++p) {
+        EXPECT_EQ(a.alive[p].member, b.alive[p].member);
+        EXPECT_EQ(a.alive[p].other, b.alive[p].other);
+        EXPECT_EQ(a.alive[p].bound, b.alive[p].bound);
+        EXPECT_EQ(a.alive[p].lambda, b.alive[p].lambda);
+      }
+      EXPECT_TRUE(b.multipliers.slopes.empty());
+    }
+    EXPECT_EQ(EncodeRegionState(read), EncodeRegionState(state));
+  }
+}
+
+TEST(RegionState, EveryTruncationAndAnyMoreIsRefused) {
+  Stream stream(1, "truncation");
+  const std::string whole = EncodeRegionState(RandomState(stream, 3));
+  RegionState state;
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(Decode(whole.substr(0, size), state).ok()) << size;
+  }
+  EXPECT_FALSE(Decode(whole + '\0', state).ok());
+}
+
+TEST(RegionState, OfOtherSizesIsRefusedOrInRange) {
+  Stream stream(2, "other sizes");
+  RegionState state = RandomState(stream, 4), read;
+  state.open.front().alive.front().member = kMembers - 1;
+  const std::string bytes = EncodeRegionState(state);
+  EXPECT_FALSE(DecodeRegionState(bytes, Shape(), kMembers - 1, read).ok());
+  EXPECT_FALSE(DecodeRegionState(
+                   bytes, Hidden({{HiddenLayer::Kind::kDense, 4}}, 5, 3), kMembers, read)
+                   .ok());
+}
+
+// Without the journal's seal: whatever gets through is a state a search can go on with.
+TEST(RegionState, MutatedBytesAreRefusedOrInRange) {
+  int accepted = 0;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Stream stream(seed, "mutated state");
+    std::string bytes = EncodeRegionState(RandomState(stream, 1 + seed % 3));
+    for (std::uint64_t edits = 1 + stream.Below(3); edits > 0; --edits) {
+      const std::size_t at = stream.Below(bytes.size());
+      switch (stream.Below(4)) {
+        case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << stream.Below(8))); break;
+        case 1: bytes[at] = static_cast<char>(stream.Below(256)); break;
+        case 2: bytes[at] = static_cast<char>(stream.Below(2) == 0 ? 0xff : 0x7f); break;
+        default: bytes.erase(at, stream.Below(20)); break;
+      }
+      if (bytes.empty()) break;
+    }
+    RegionState state;
+    if (!Decode(bytes, state).ok()) continue;
+    ++accepted;
+    ExpectInRange(state);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(accepted, 100) << "a test of refusals only";
+}
+
+TEST(RegionState, RandomBytesAreRefused) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Stream stream(seed, "random state");
+    std::string bytes(stream.Below(400), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(stream.Below(256));
+    RegionState state;
+    EXPECT_FALSE(Decode(bytes, state).ok()) << "seed " << seed;
+  }
+}
+
+TEST(RegionNode, TheLargestBoundAndThenTheOldestComesFirst) {
+  RegionNode low, high, later;
+  low.bound = 1, low.id = 1;
+  high.bound = 2, high.id = 2;
+  later.bound = 2, later.id = 3;
+  EXPECT_TRUE(low < high);
+  EXPECT_TRUE(low < later);
+  EXPECT_TRUE(later < high);
+  EXPECT_FALSE(high < later);
+}
+
+TEST(RegionNode, BytesCountWhatItHolds) {
+  RegionNode node;
+  const std::int64_t empty = node.Bytes();
+  node.region.box = UnitBox(10);
+  node.alive.resize(100);
+  node.multipliers.slopes.resize(300);
+  EXPECT_GE(node.Bytes(), empty + 10 * 16 + 100 * 20 + 300 * 4);
+}
+
+}  // namespace
+}  // namespace lucid
