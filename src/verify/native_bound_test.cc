@@ -44,8 +44,7 @@ class NativeBoundTest : public testing::Test {
     return found.value();
   }
   double Truth(std::int32_t label) const {
-    return static_cast<double>(
-        BruteForceBeta(made_.network, made_.members, label, 0, 1e-12).beta);
+    return static_cast<double>(BruteForceBeta(made_.network, made_.members, label, 0, 1e-12).beta);
   }
   // The bounds contain the truth, and the checks that know nothing of the engine find no fault.
   void ExpectValid(const Certificate& certificate) const {
@@ -344,8 +343,8 @@ TEST_F(NativeBoundTest, WritesAProofThatTheCheckerAccepts) {
   ExpectValid(certificate);
   const auto report = CheckProof(certificate, ensemble_, options.proof);
   ASSERT_TRUE(report.ok()) << report.error().message;
-  EXPECT_TRUE(report->accepted())
-      << report->FirstProblem()->name << ": " << report->FirstProblem()->detail;
+  EXPECT_TRUE(report->accepted()) << report->FirstProblem()->name << ": "
+                                  << report->FirstProblem()->detail;
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ class RegionSearch {
       if (!screened) return Summary(false, Ceiling());
     } else {
       LUCID_TRY(DecodeRegionState(saved, network_.architecture, members_.count(), state_));
+      for (const RegionNode& node : state_.open) memory_ += node.Bytes();
     }
     while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
       LUCID_ASSIGN(const bool done, Round());
@@ -123,7 +124,8 @@ class RegionSearch {
   void SetTarget() {
     if (options_.proof != nullptr && target_ > 0) return;
     const double lower = witnesses_.beta_lower();
-    target_ = std::max({lower / (1 - options_.gap), lower + options_.absolute_gap, target_});
+    const double relative = lower > 0 ? lower / (1 - options_.gap) : 0;  // no 0 / 0
+    target_ = std::max({relative, lower + options_.absolute_gap, target_});
   }
 
   double Ceiling() const {

@@ -197,6 +197,51 @@ TEST(RegionSearch, WithoutMemoryRegionsAreGivenUpAndTheBoundHolds) {
   EXPECT_TRUE(std::isfinite(tight.summary.upper));
 }
 
+TEST(RegionSearch, AContinuedSearchKeepsToItsMemory) {
+  const Problem problem = Large();
+  const MemoryMembers members(problem.networks);
+  WitnessKeeper witnesses(problem.network, members, 0, 0, std::nullopt);
+  RegionSearchOptions options = Options();
+  options.gap = 1e-4;
+  options.save_every = 0;
+  std::stop_source source;
+  options.stop = source.get_token();
+  std::string state;
+  int rounds = 100;
+  options.save = [&](const std::string& now) {
+    state = now;
+    if (--rounds <= 0) source.request_stop();
+    return Ok();
+  };
+  const double error = LargestError(members, 1).value();
+  ASSERT_TRUE(SearchRegions(problem.network, members, 0, error, options, witnesses, "").ok());
+  RegionSearchOptions less = Options();
+  less.gap = 1e-4;
+  less.memory = static_cast<std::int64_t>(state.size() / 2);
+  AttackResult known;
+  known.beta_lower = witnesses.beta_lower();
+  const Answer answer = Search(problem, 0, less, known, state, 3);
+  EXPECT_GT(answer.summary.dropped, 0);
+  EXPECT_GE(answer.summary.upper, witnesses.beta_lower()) << "UNSOUND";
+}
+
+TEST(RegionSearch, AGapOfOneIsReachedAtOnce) {
+  for (std::uint64_t seed = 800; seed < 805; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Problem problem(seed, 4, {5, 5}, 2, 0.1);
+    RegionSearchOptions options = Options();
+    options.gap = 1;
+    const AttackResult known = AttackOf(problem, 0);
+    const Answer answer = Search(problem, 0, options, known);
+    EXPECT_GE(answer.summary.upper, known.beta_lower) << "UNSOUND";
+    EXPECT_TRUE(answer.summary.finished || !(answer.lower > 0));
+    // Without a witness there is no scale; it goes on until one is found.
+    const Answer blind = Search(problem, 0, options, {}, "", 5);
+    EXPECT_GE(blind.summary.upper, known.beta_lower) << "UNSOUND";
+    EXPECT_EQ(blind.summary.finished, blind.lower > 0 || blind.summary.upper <= kAbsoluteGap);
+  }
+}
+
 TEST(RegionSearch, OutOfTimeOrStoppedAtOnceItGivesTheCeiling) {
   std::stop_source stopped;
   stopped.request_stop();
@@ -249,8 +294,7 @@ TEST(RegionSearch, StoppedAnywhereItsBoundHoldsAndContinuedItEndsTheSame) {
       AttackResult then;
       then.beta_lower = saved[at].lower;
       RegionState state;
-      ASSERT_TRUE(
-          DecodeRegionState(saved[at].state, problem.network.architecture, 4, state).ok());
+      ASSERT_TRUE(DecodeRegionState(saved[at].state, problem.network.architecture, 4, state).ok());
       EXPECT_EQ(EncodeRegionState(state).size(), saved[at].state.size());
       const Answer rest = Search(problem, 0, options, then, saved[at].state, 1 << 20);
       EXPECT_TRUE(rest.summary.finished);

@@ -55,8 +55,8 @@ RegionState RandomState(Stream& stream, std::size_t nodes) {
 void ExpectInRange(const RegionState& state) {
   EXPECT_TRUE(std::is_heap(state.open.begin(), state.open.end()));
   EXPECT_GE(state.closed, 0);
-  for (const std::int64_t count : {state.regions, state.bounds, state.pruned_by_screen,
-                                   state.pruned_at_root, state.dropped}) {
+  for (const std::int64_t count :
+       {state.regions, state.bounds, state.pruned_by_screen, state.pruned_at_root, state.dropped}) {
     EXPECT_GE(count, 0);
   }
   for (const RegionNode& node : state.open) {
@@ -137,9 +137,9 @@ TEST(RegionState, OfOtherSizesIsRefusedOrInRange) {
   state.open.front().alive.front().member = kMembers - 1;
   const std::string bytes = EncodeRegionState(state);
   EXPECT_FALSE(DecodeRegionState(bytes, Shape(), kMembers - 1, read).ok());
-  EXPECT_FALSE(DecodeRegionState(
-                   bytes, Hidden({{HiddenLayer::Kind::kDense, 4}}, 5, 3), kMembers, read)
-                   .ok());
+  EXPECT_FALSE(
+      DecodeRegionState(bytes, Hidden({{HiddenLayer::Kind::kDense, 4}}, 5, 3), kMembers, read)
+          .ok());
 }
 
 // Without the journal's seal: whatever gets through is a state a search can go on with.
@@ -152,10 +152,18 @@ TEST(RegionState, MutatedBytesAreRefusedOrInRange) {
     for (std::uint64_t edits = 1 + stream.Below(3); edits > 0; --edits) {
       const std::size_t at = stream.Below(bytes.size());
       switch (stream.Below(4)) {
-        case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << stream.Below(8))); break;
-        case 1: bytes[at] = static_cast<char>(stream.Below(256)); break;
-        case 2: bytes[at] = static_cast<char>(stream.Below(2) == 0 ? 0xff : 0x7f); break;
-        default: bytes.erase(at, stream.Below(20)); break;
+        case 0:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << stream.Below(8)));
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(stream.Below(256));
+          break;
+        case 2:
+          bytes[at] = static_cast<char>(stream.Below(2) == 0 ? 0xff : 0x7f);
+          break;
+        default:
+          bytes.erase(at, stream.Below(20));
+          break;
       }
       if (bytes.empty()) break;
     }

@@ -1,10 +1,12 @@
 // lucid bound and lucid ablation end to end: certificates that lucid-check accepts, limits, kills,
-// resumes, and words for what is wrong.
+// resumes, and words for what is wrong, with both engines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
+#include "certificate/test_support.h"
 #include "lucid/certificate/certificate.h"
 #include "support/run_lucid.h"
 
@@ -14,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Bound : public testing::Test {
+class BoundTest : public testing::Test {
  protected:
   // 30 rows whose members differ visibly from N.
   void MakeRun(const std::string& run, const std::string& arch) {
@@ -39,13 +41,23 @@ class Bound : public testing::Test {
   Scratch folder_;
 };
 
-TEST_F(Bound, GivesACertificateThatLucidCheckAccepts) {
+// What both engines have in common.
+class Bound : public BoundTest, public testing::WithParamInterface<std::string> {
+ protected:
+  std::string Command(const std::string& arguments) const {
+    return "bound r --engine " + GetParam() + " " + arguments;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Engines, Bound, testing::Values("native", "milp"),
+                         [](const auto& engine) { return engine.param; });
+
+TEST_P(Bound, GivesACertificateThatLucidCheckAccepts) {
   MakeRun("r", "2x6");
-  const Outcome outcome = Run("bound r --json");
+  const Outcome outcome = Run(Command("--json"));
   ASSERT_EQ(outcome.code, 0) << outcome;
   const nlohmann::json json = outcome.Json();
   EXPECT_EQ(json, Certificate("r/certificate.json"));
-  EXPECT_EQ(json["engine"], "milp");
+  EXPECT_EQ(json["engine"], GetParam());
   double largest = 0;
   for (const auto& bound : json["classes"]) {
     EXPECT_THAT(bound["status"].get<std::string>(), testing::AnyOf("exact", "gap"));
@@ -59,16 +71,16 @@ TEST_F(Bound, GivesACertificateThatLucidCheckAccepts) {
   EXPECT_EQ(check.code, 0) << check;
 }
 
-TEST_F(Bound, OneWorkerAndEightGiveTheSameBounds) {
+TEST_P(Bound, OneWorkerAndEightGiveTheSameBounds) {
   MakeRun("r", "2x6");
-  ASSERT_EQ(Run("bound r --threads 1 --out one.json").code, 0);
-  ASSERT_EQ(Run("bound r --threads 8 --out eight.json").code, 0);
+  ASSERT_EQ(Run(Command("--threads 1 --out one.json")).code, 0);
+  ASSERT_EQ(Run(Command("--threads 8 --out eight.json")).code, 0);
   EXPECT_EQ(UpperBounds(Certificate("one.json")), UpperBounds(Certificate("eight.json")));
 }
 
-TEST_F(Bound, ASecondIsEnoughForAValidBoundAndExitCode3) {
+TEST_F(BoundTest, ASecondIsEnoughForAValidBoundAndExitCode3) {
   MakeRun("r", "3x40");
-  const Outcome outcome = Run("bound r --variant HMB --time-limit 1s");
+  const Outcome outcome = Run("bound r --engine milp --variant HMB --time-limit 1s");
   ASSERT_EQ(outcome.code, 3) << outcome;
   EXPECT_LT(outcome.seconds, 20);  // generous: the machine may be busy
   EXPECT_THAT(outcome.err, HasSubstr("--resume"));
@@ -84,33 +96,35 @@ TEST_F(Bound, ASecondIsEnoughForAValidBoundAndExitCode3) {
   EXPECT_EQ(Check("r/certificate.json", "r").code, 0);
 }
 
-TEST_F(Bound, KilledAtAnyMomentAndResumedItGivesTheSameBounds) {
+TEST_F(BoundTest, KilledAtAnyMomentAndResumedItGivesTheSameBounds) {
   MakeRun("r", "2x6");
-  ASSERT_EQ(Run("bound r --out whole.json").code, 0);
-  const double seconds = Run("bound r --out again.json").seconds;
+  const std::string bound = "bound r --engine milp ";
+  ASSERT_EQ(Run(bound + "--out whole.json").code, 0);
+  const double seconds = Run(bound + "--out again.json").seconds;
   for (int kill = 1; kill <= 3; ++kill) {
-    Process process(Words("bound r --out cut.json --resume"), {.folder = folder_.path()});
+    Process process(Words(bound + "--out cut.json --resume"), {.folder = folder_.path()});
     SleepSeconds(seconds * kill / 4);
     process.Signal(kill % 2 == 0 ? SIGTERM : SIGKILL);
     process.Wait();
   }
-  const Outcome outcome = Run("bound r --out cut.json --resume");
+  const Outcome outcome = Run(bound + "--out cut.json --resume");
   ASSERT_EQ(outcome.code, 0) << outcome;
   EXPECT_EQ(UpperBounds(Certificate("cut.json")), UpperBounds(Certificate("whole.json")));
   EXPECT_FALSE(fs::exists(folder_ / "cut.json.journal"));
 }
 
-TEST_F(Bound, AJournalOfAnotherSearchIsRefused) {
+TEST_F(BoundTest, AJournalOfAnotherSearchIsRefused) {
   MakeRun("r", "3x40");
-  ASSERT_EQ(Run("bound r --time-limit 1s --variant HMB").code, 3);
-  const Outcome other = Run("bound r --time-limit 1s --variant HMB --gap 0.2 --resume");
+  const std::string bound = "bound r --engine milp --time-limit 1s --variant HMB";
+  ASSERT_EQ(Run(bound).code, 3);
+  const Outcome other = Run(bound + " --gap 0.2 --resume");
   EXPECT_EQ(other.code, 1) << other;
   EXPECT_THAT(other.err, HasSubstr("journal of another search"));
 }
 
-TEST_F(Bound, OneClassLeavesTheOthersUnknown) {
+TEST_P(Bound, OneClassLeavesTheOthersUnknown) {
   MakeRun("r", "2x6");
-  const Outcome outcome = Run("bound r --class 1");
+  const Outcome outcome = Run(Command("--class 1"));
   ASSERT_EQ(outcome.code, 0) << outcome;
   EXPECT_THAT(outcome.out, HasSubstr("not computed"));
   const nlohmann::json json = Certificate("r/certificate.json");
@@ -118,17 +132,111 @@ TEST_F(Bound, OneClassLeavesTheOthersUnknown) {
   EXPECT_TRUE(json["classes"][1]["beta_upper"].is_number());
 }
 
-TEST_F(Bound, BadOptionsAreNamedAndNothingIsWritten) {
+TEST_F(BoundTest, TheNativeEngineIsTheDefaultAndPrintsEveryClass) {
+  MakeRun("r", "2x6");
+  const Outcome outcome = Run("bound r");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json json = Certificate("r/certificate.json");
+  EXPECT_EQ(json["engine"], "native");
+  ASSERT_EQ(json["classes"].size(), 2U);
+  for (const auto& bound : json["classes"]) {
+    EXPECT_THAT(bound["status"].get<std::string>(), testing::AnyOf("exact", "gap"));
+  }
+  EXPECT_THAT(outcome.out, HasSubstr("certificate.json"));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("not computed")));
+  ASSERT_EQ(Run("bound r --engine milp --gap 0.001 --out milp.json").code, 0);
+  const nlohmann::json other = Certificate("milp.json");
+  for (std::size_t c = 0; c < 2; ++c) {
+    EXPECT_GE(json["classes"][c]["beta_upper"].get<double>(),
+              other["classes"][c]["beta_lower"].get<double>());
+    EXPECT_GE(other["classes"][c]["beta_upper"].get<double>(),
+              json["classes"][c]["beta_lower"].get<double>());
+  }
+}
+
+TEST_F(BoundTest, TheNativeEngineHasAValidBoundAfterNoTimeAndExitCode3) {
+  MakeRun("r", "3x40");
+  const Outcome outcome = Run("bound r --gap 0 --time-limit 0.001s");
+  ASSERT_EQ(outcome.code, 3) << outcome;
+  EXPECT_THAT(outcome.err, HasSubstr("--resume"));
+  const nlohmann::json json = Certificate("r/certificate.json");
+  for (const auto& bound : json["classes"]) {
+    ASSERT_TRUE(bound["beta_upper"].is_number());
+    EXPECT_GE(bound["beta_upper"].get<double>(), bound["beta_lower"].get<double>());
+    EXPECT_EQ(bound["status"], "deadline");
+  }
+  EXPECT_EQ(Check("r/certificate.json", "r").code, 0);
+}
+
+// Twelve inputs and members far from N: a search that takes minutes.
+class LongBound : public BoundTest {
+ protected:
+  const ImportedRun run_ = RandomRun("12 > dense 16 > dense 16 > 2", 3, 5, 0.2);
+  const std::string bound_ = "bound " + run_.path() + " --gap 0 --out cut.json ";
+};
+
+TEST_F(LongBound, TheNativeEngineKilledAndResumedGivesBoundsThatHold) {
+  for (const int signal : {SIGTERM, SIGKILL, SIGTERM}) {
+    Process process(Words(bound_ + "--resume"), {.folder = folder_.path()});
+    SleepSeconds(1);
+    process.Signal(signal);
+    const Outcome outcome = process.Wait();
+    if (signal == SIGTERM) {
+      EXPECT_EQ(outcome.code, 3) << outcome;
+      ASSERT_TRUE(fs::exists(folder_ / "cut.json")) << outcome;
+      EXPECT_TRUE(fs::exists(folder_ / "cut.json.journal"));
+      EXPECT_EQ(Check("cut.json", run_.path()).code, 0);
+    } else {
+      EXPECT_EQ(outcome.signal, SIGKILL) << "the test has become easy";
+    }
+  }
+  const nlohmann::json before = Certificate("cut.json");
+  const Outcome outcome = Run(bound_ + "--resume --time-limit 2s");
+  ASSERT_EQ(outcome.code, 3) << outcome;
+  const Outcome check = Check("cut.json", run_.path());
+  EXPECT_EQ(check.code, 0) << check;
+  const nlohmann::json after = Certificate("cut.json");
+  // The class in hand, whose bounds are in the journal, only gets better.
+  EXPECT_LE(after["classes"][0]["beta_upper"].get<double>(),
+            before["classes"][0]["beta_upper"].get<double>());
+  for (const auto& bound : after["classes"]) {
+    EXPECT_GE(bound["beta_upper"].get<double>(), bound["beta_lower"].get<double>());
+  }
+}
+
+TEST_F(LongBound, ANativeJournalOfAnotherSearchOrDamagedIsRefusedInOneLine) {
+  ASSERT_EQ(Run(bound_ + "--time-limit 2s").code, 3);
+  ASSERT_TRUE(fs::exists(folder_ / "cut.json.journal"));
+  const Outcome other = Run(bound_ + "--time-limit 2s --resume --seed 5");
+  EXPECT_EQ(other.code, 1) << other;
+  EXPECT_THAT(other.err, HasSubstr("another run or to other options"));
+  EXPECT_EQ(std::ranges::count(other.err, '\n'), 1) << other;
+  WriteBytes(folder_ / "cut.json.journal", "damaged");
+  const Outcome damaged = Run(bound_ + "--resume");
+  EXPECT_NE(damaged.code, 0) << damaged;
+  EXPECT_THAT(damaged.err, HasSubstr("damaged"));
+  EXPECT_EQ(std::ranges::count(damaged.err, '\n'), 1) << damaged;
+}
+
+TEST_F(BoundTest, BadOptionsAreNamedAndNothingIsWritten) {
   MakeRun("r", "2x6");
   const std::pair<const char*, const char*> cases[] = {
-      {"bound r --variant X", "--variant"},
+      {"bound r --engine milp --variant X", "--variant"},
       {"bound r --gap -1", "gap"},
       {"bound r --gap nan", "gap"},
-      {"bound r --tau -0.1", "tau"},
+      {"bound r --gap 2", "gap"},
+      {"bound r --engine milp --gap -1", "gap"},
+      {"bound r --engine milp --tau -0.1", "tau"},
+      {"bound r --memory 0", "--memory"},
+      {"bound r --memory -5", "--memory"},
+      {"bound r --memory much", "--memory"},
+      {"bound r --memory 99999999999999999999", "--memory"},
+      {"bound r --proof p.proof --resume", "--resume"},
       {"bound r --time-limit soon", "duration"},
       {"bound r --time-limit 0", "duration"},
-      {"bound r --subset-limit 3x", "duration"},
+      {"bound r --engine milp --subset-limit 3x", "duration"},
       {"bound r --class 2", "class"},
+      {"bound r --engine milp --class 2", "class"},
       {"bound r --engine other", "--engine"},
       {"bound nothing", "nothing"},
       {"ablation r --variants H,Z", "'Z'"},
@@ -138,11 +246,12 @@ TEST_F(Bound, BadOptionsAreNamedAndNothingIsWritten) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.code, 2) << arguments << "\n" << outcome;
     EXPECT_THAT(outcome.err, HasSubstr(word)) << arguments;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << arguments << "\n" << outcome;
   }
   EXPECT_FALSE(fs::exists(folder_ / "r/certificate.json"));
 }
 
-TEST_F(Bound, AblationShowsEveryVariantAndCanBeResumed) {
+TEST_F(BoundTest, AblationShowsEveryVariantAndCanBeResumed) {
   MakeRun("r", "2x6");
   const Outcome outcome = Run("ablation r --time-limit 30s --json");
   ASSERT_EQ(outcome.code, 0) << outcome;
