@@ -13,7 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiny = 1e-300;  // keeps a ratio of widths finite
 
 // Of the descent (Adam, keeping the best point). None of them can make a bound wrong.
-constexpr int kLambdaSteps = 6;     // with the default lines
+constexpr int kLambdaSteps = 6;  // with the default lines
+constexpr double kLeastLambda = 0.02;
 constexpr int kSideSteps = 5;       // away from lambda, for a maximiser on the other side
 constexpr double kFirstRate = 0.1;  // from the default lines
 constexpr double kNextRate = 0.03;  // from a parent's slopes
@@ -229,7 +230,10 @@ double RegionBounder::SearchLambda(const PairQuestion& question, double value, d
   double best = value, at = lambda, low = 0, high = kInfinity;
   for (int step = 0; step < kLambdaSteps && best > enough; ++step) {
     (Gradient(question) > 0 ? high : low) = at;
-    const double next = high == kInfinity ? 2 * at + 0.1 : 0.5 * (low + high);
+    // Near 0 it is 0 that is wanted: where the member surely flips, f alone counts.
+    const double next = high == kInfinity               ? 2 * at + 0.1
+                        : low == 0 && at < kLeastLambda ? 0
+                                                        : 0.5 * (low + high);
     if (std::abs(next - at) < 1e-3 * (1 + at)) break;
     at = next;
     value = Evaluate(question, at, Choice::kDefaultLines);

@@ -162,9 +162,9 @@ class RegionSearch {
       if (proof) outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
       return outcome;
     }
-    const PairQuestion question = Question(pair);
     multipliers.lambda = pair.lambda;
-    const double own = worker.bounder.Bound(question, multipliers, steps, target_);
+    PairQuestion question = Question(pair);
+    const double own = BoundBest(question, multipliers, steps, worker);
     // A parent's bound holds here, too; a proof has to close a region by itself.
     double bound = proof ? own : std::min(own, pair.bound);
     outcome.alive = bound > target_;
@@ -174,6 +174,32 @@ class RegionSearch {
     outcome.pair.bound = std::max(bound, 0.0);
     outcome.pair.lambda = static_cast<float>(multipliers.lambda);
     return outcome;
+  }
+
+  // The smallest bound over the classes that N's confidence can be measured against: f is at most
+  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best. (A proof
+  // measures against the member's class.)
+  double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
+                   Worker& worker) const {
+    const Multipliers start = multipliers;
+    double best = worker.bounder.Bound(question, multipliers, steps, target_);
+    if (options_.proof != nullptr || network_.architecture.classes() == 2) return best;
+    const std::int32_t first = question.below;
+    bool last_is_best = true;
+    for (std::int32_t below = 0; below < network_.architecture.classes(); ++below) {
+      if (below == first || below == label_ || best <= target_) continue;
+      PairQuestion next = question;
+      next.below = below;
+      Multipliers trial = start;
+      const double bound = worker.bounder.Bound(next, trial, steps, target_);
+      last_is_best = bound < best;
+      if (!last_is_best) continue;
+      best = bound;
+      question = next;
+      multipliers = std::move(trial);
+    }
+    if (!last_is_best) worker.bounder.Bound(question, multipliers, 0, target_);
+    return best;
   }
 
   // After Bound: its multipliers as a proof stores them, and the bound that those give.
@@ -323,8 +349,9 @@ class RegionSearch {
         !worker.bounder.EnterMember(worker.parameters)) {
       return expansion;  // not reached: it was inhabited when it was made
     }
-    worker.bounder.Bound(Question(worst), multipliers, 0, target_);
-    const SplitAdvice advice = worker.bounder.Advise(Question(worst), multipliers);
+    PairQuestion question = Question(worst);
+    BoundBest(question, multipliers, 0, worker);
+    const SplitAdvice advice = worker.bounder.Advise(question, multipliers);
     TryPoint(worst, worker, expansion);
     double rest = kInfinity;
     const auto consider = [&](const ProofNode& how) {

@@ -109,7 +109,7 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Read
     pair.lambda = in.Get<float>();
     in.Require(pair.member >= 0 && pair.member < members && pair.other >= 0 &&
                pair.other < architecture.classes());
-    in.Require(std::isfinite(pair.bound) && pair.lambda >= 0 && std::isfinite(pair.lambda));
+    in.Require(pair.bound >= 0 && pair.lambda >= 0 && std::isfinite(pair.lambda));
     largest = std::max(largest, pair.bound);
     node.alive.push_back(pair);
   }
