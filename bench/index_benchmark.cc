@@ -200,8 +200,7 @@ Status Run(const Options& options) {
       std::vector<double>(static_cast<std::size_t>(ensemble.members()),
                           std::numeric_limits<double>::infinity()));
   LUCID_ASSIGN(const double error, LargestError(EnsembleMembers(ensemble), 0));
-  LUCID_ASSIGN(const MemberIndex unbounded,
-               MemberIndex::Build(ensemble, unknown, error));
+  LUCID_ASSIGN(const MemberIndex unbounded, MemberIndex::Build(ensemble, unknown, error));
   std::int64_t labels = 0;
   const double alone = Fastest(sets[0], 0.5, [&](std::span<const float> x) {
     labels += brute_force.network().Decide(x).label;

@@ -49,7 +49,7 @@ bool Leaks(const Case& made, const Values& values) {
   return values.g <= static_cast<Exact>(made.question.member_error);
 }
 
-bool InRegion(const Case& made, const Region& region, const Point& x, const Values& values) {
+bool InRegion(const Region& region, const Point& x, const Values& values) {
   for (std::size_t j = 0; j < x.size(); ++j) {
     if (x[j] < region.box[j].lower || x[j] > region.box[j].upper) return false;
   }
@@ -171,7 +171,7 @@ std::vector<Point> Samples(const Case& made, const Region& region, Stream& strea
       x[j] = std::clamp(x[j] + stream.Uniform(-reach, reach), side.lower, side.upper);
     }
     const Values values = ValuesAt(made, x);
-    if (Leaks(made, values) && InRegion(made, region, x, values) && values.f > best_f) {
+    if (Leaks(made, values) && InRegion(region, x, values) && values.f > best_f) {
       best = x;
       best_f = values.f;
     } else {
@@ -187,7 +187,7 @@ Exact LargestLeak(const Case& made, const Region& region, const std::vector<Poin
   Exact largest = -kInfinity;
   for (const Point& x : samples) {
     const Values values = ValuesAt(made, x);
-    if (Leaks(made, values) && InRegion(made, region, x, values)) {
+    if (Leaks(made, values) && InRegion(region, x, values)) {
       largest = std::max(largest, values.f);
     }
   }
@@ -330,7 +330,7 @@ TEST_P(Bounder, ARegionIsNotEmptyIfASumJustReachesItsPhase) {
       }
       const Values values = ValuesAt(made, x);
       const Exact sum = sum_of(values);
-      if (!InRegion(made, made.region, x, values) || (phase.active ? sum <= most : sum >= most)) {
+      if (!InRegion(made.region, x, values) || (phase.active ? sum <= most : sum >= most)) {
         continue;
       }
       best = x;
@@ -344,7 +344,7 @@ TEST_P(Bounder, ARegionIsNotEmptyIfASumJustReachesItsPhase) {
     made.anchor = best;
     const Values values = ValuesAt(made, best);
     // A filter's bias is that of other neurons, too, whose phases may have changed.
-    if (!InRegion(made, made.region, best, values)) continue;
+    if (!InRegion(made.region, best, values)) continue;
     RegionBounder bounder(made.network);
     ASSERT_TRUE(bounder.EnterRegion(made.region)) << "UNSOUND: N's interval";
     ASSERT_TRUE(bounder.EnterMember(made.member.parameters)) << "UNSOUND: a difference's interval";

@@ -225,9 +225,8 @@ Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOpt
   return NativeBound(ensemble, options, progress, std::move(stop)).Run();
 }
 
-Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble,
-                                                      double member_error, int threads,
-                                                      const ProgressCallback& progress,
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
+                                                      int threads, const ProgressCallback& progress,
                                                       std::stop_token stop) {
   const EnsembleMembers members(ensemble);
   std::vector<std::vector<double>> upper;
@@ -235,8 +234,8 @@ Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble,
   for (std::int32_t label = 0; label < classes; ++label) {
     const auto done = [&](std::int64_t count) {
       if (!progress) return;
-      progress({"index", "bounds", label * members.count() + count, classes * members.count(), 0,
-                ""});
+      progress(
+          {"index", "bounds", label * members.count() + count, classes * members.count(), 0, ""});
     };
     LUCID_ASSIGN(upper.emplace_back(), BoundEachMember(ensemble.network(), members, label,
                                                        member_error, threads, done, stop));

@@ -74,8 +74,8 @@ Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOpt
 // For every class c and member i a number U[c][i], proved: no x of [0,1]^d with f(x) > U[c][i] has
 // g_i(x) <= member_error. From linear bounds over the whole domain: what MemberIndex is built of.
 // Errors: kInterrupted when stopped.
-Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble,
-                                                      double member_error, int threads = 0,
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
+                                                      int threads = 0,
                                                       const ProgressCallback& progress = {},
                                                       std::stop_token stop = {});
 
