@@ -144,7 +144,6 @@ void AddMilpOptions(CLI::App& command, BoundArguments& arguments) {
 void AddBoundCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<BoundArguments>();
   BoundOptions& common = arguments->common;
-  MilpBoundOptions& milp = arguments->milp;
   CLI::App* command = AddCommand(
       root, session, "bound", "Computes the certificate: an upper bound of beta for every class",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "

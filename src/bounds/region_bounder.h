@@ -174,6 +174,7 @@ class RegionBounder {
     std::vector<double> x, sums, differences, losses;
   };
   Side SideAt(const PairQuestion& question, double lambda);
+  void SetPoint();
   void RunAtPoint();
   void MixLosses(const Side& one, const Side& other);
   std::int32_t WorstInput();

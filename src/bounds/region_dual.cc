@@ -150,15 +150,20 @@ double RegionBounder::Evaluate(const PairQuestion& question, double lambda, Choi
   return total < kInfinity && bounded_ ? total : kInfinity;  // NaN, too, proves nothing
 }
 
+// Where the linear function of the last Evaluate is largest.
+void RegionBounder::SetPoint() {
+  for (std::int64_t j = 0; j < inputs_; ++j) {
+    const Interval x = region_->box[j];
+    point_[j] = cx_[j] > 0 ? x.upper : x.lower;
+  }
+}
+
 // The chain rule downwards from the outputs is the network upwards from the input: with the peaks'
 // z^*, d^* and z^, d^ what the layer below says they should be, d bound / d A = z^ - z^*,
 // d bound / d D = d^ - d^*, and the next layer sees z* + s (z^ - z^*) and
 // delta* + p (z^ - z^*) + q (d^ - d^*). Leaves both derivatives in sum_at and diff_at.
 double RegionBounder::Gradient(const PairQuestion& question) {
-  for (std::int64_t j = 0; j < inputs_; ++j) {
-    const Interval x = region_->box[j];
-    point_[j] = cx_[j] > 0 ? x.upper : x.lower;
-  }
+  SetPoint();
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     Hidden& layer = hidden_[m];
     Propagate(m, m == 0 ? point_ : hidden_[m - 1].z_at, m == 0 ? nullptr : &hidden_[m - 1].d_at);
@@ -366,10 +371,7 @@ double RegionBounder::BoundOfDual(const PairQuestion& question, double lambda,
 // N and the member as they are at the input where the linear bound is largest. Leaves each neuron's
 // loss in scratch: its peak minus its term there; they add up to the bound minus the value.
 void RegionBounder::RunAtPoint() {
-  for (std::int64_t j = 0; j < inputs_; ++j) {
-    const Interval x = region_->box[j];
-    point_[j] = cx_[j] > 0 ? x.upper : x.lower;
-  }
+  SetPoint();
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     Hidden& layer = hidden_[m];
     Propagate(m, m == 0 ? point_ : hidden_[m - 1].z_at, m == 0 ? nullptr : &hidden_[m - 1].d_at);

@@ -12,6 +12,7 @@
 #include "hyper/cluster.h"
 #include "lucid/base/version.h"
 #include "verify/box_search.h"
+#include "verify/clock.h"
 #include "verify/repair.h"
 #include "verify/subset_search.h"
 #include "verify/witness.h"
@@ -19,18 +20,7 @@
 namespace lucid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-Clock::time_point In(double seconds) {
-  constexpr double kYears = 1e9;  // a time_point overflows beyond some centuries
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(std::clamp(seconds, 0.0, kYears)));
-}
 
 // One class: the hooks of the subset search.
 class ClassSearch {

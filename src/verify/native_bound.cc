@@ -12,6 +12,7 @@
 #include "lucid/verify/bound.h"
 #include "numeric/rounding.h"
 #include "verify/attack.h"
+#include "verify/clock.h"
 #include "verify/milp_bound.h"
 #include "verify/native_journal.h"
 #include "verify/region_search.h"
@@ -20,8 +21,6 @@
 namespace lucid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Where nothing leaks no witness gives the gap a scale: bounds below this are good enough.
 constexpr double kAbsoluteGap = 1e-6;
 // A second program's rounding differs from ours by less.
@@ -29,15 +28,6 @@ constexpr double kCheckerSlack = 0x1p-30;
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
 // than it costs. (The search itself improves it.)
 constexpr std::int64_t kFewInputs = 10, kFewSearches = 600, kManySearches = 4000;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-Clock::time_point In(double seconds) {
-  constexpr double kYears = 1e9;  // a time_point overflows beyond some centuries
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(std::clamp(seconds, 0.0, kYears)));
-}
 
 class NativeBound {
  public:

@@ -10,13 +10,12 @@
 #include "base/parallel.h"
 #include "verify/attack.h"
 #include "verify/attack_ascent.h"
+#include "verify/clock.h"
 #include "verify/encoding.h"
 #include "verify/region_state.h"
 
 namespace lucid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
@@ -352,7 +351,7 @@ class RegionSearch {
     PairQuestion question = Question(worst);
     BoundBest(question, multipliers, 0, worker);
     const SplitAdvice advice = worker.bounder.Advise(question, multipliers);
-    TryPoint(worst, worker, expansion);
+    TryPoint(worker, expansion);
     double rest = kInfinity;
     const auto consider = [&](const ProofNode& how) {
       if (rest <= 0) return;
@@ -406,8 +405,8 @@ class RegionSearch {
 
   int Steps() const { return cut_phases_ ? kSteps : 0; }
 
-  // Climbs from where the bound is largest: a new witness raises the target.
-  void TryPoint(const RegionPair& pair, Worker& worker, Expansion& expansion) const {
+  // Climbs from where the bound of the entered member is largest: a new witness raises the target.
+  void TryPoint(Worker& worker, Expansion& expansion) const {
     if (options_.proof != nullptr) return;
     expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
     worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
