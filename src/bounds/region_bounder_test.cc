@@ -350,7 +350,9 @@ TEST_P(Bounder, ARegionIsNotEmptyIfASumJustReachesItsPhase) {
     ASSERT_TRUE(bounder.EnterMember(made.member.parameters)) << "UNSOUND: a difference's interval";
     Multipliers multipliers;
     const double bound = bounder.Bound(made.question, multipliers, 5, -kInfinity);
-    if (Leaks(made, values)) ASSERT_TRUE(AtOrAbove(bound, values.f));
+    if (Leaks(made, values)) {
+      ASSERT_TRUE(AtOrAbove(bound, values.f));
+    }
   }
 }
 

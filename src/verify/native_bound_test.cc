@@ -263,7 +263,9 @@ TEST_F(LongRunTest, ResumedAgainAndAgainItEndsWithinTheGapOfTheWhole) {
       EXPECT_GE(bound.beta_upper, whole->classes[c].beta_lower) << "UNSOUND";
       EXPECT_LE(bound.beta_lower, whole->classes[c].beta_upper);
       EXPECT_EQ(bound.status, BoundStatus::kDeadline);
-      if (c == 0) EXPECT_LE(bound.beta_upper, upper[c]) << "a resume lost what was proved";
+      if (c == 0) {
+        EXPECT_LE(bound.beta_upper, upper[c]) << "a resume lost what was proved";
+      }
       upper[c] = bound.beta_upper;
     }
   }
