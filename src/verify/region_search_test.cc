@@ -20,10 +20,11 @@ constexpr double kOracleRounding = 1e-12;  // the vertices of the oracle are rou
 constexpr double kGap = 1e-3, kAbsoluteGap = 1e-6;
 
 struct Problem {
-  Problem(std::uint64_t seed, std::int64_t inputs, std::vector<std::int64_t> widths,
+  Problem(std::uint64_t seed, std::int64_t inputs, const std::vector<std::int64_t>& widths,
           std::int64_t classes, double distance, int count = 3) {
     Stream stream(seed, "region search");
     std::vector<HiddenLayer> hidden;
+    hidden.reserve(widths.size());
     for (const std::int64_t width : widths) hidden.push_back({.units = width});
     network = RandomNetwork(Hidden(hidden, inputs, classes), stream);
     Balance(network, stream);
