@@ -24,6 +24,15 @@ bool Meet(double lower, double& upper) {
   return true;
 }
 
+// Whether some row's A or D of unit k can be other than 0.
+bool HasSlope(const PairLines& lines, std::int64_t k) {
+  for (const PaddedArray* slope :
+       {&lines.su, &lines.sl, &lines.uq, &lines.up, &lines.ur, &lines.lq, &lines.lp, &lines.lr}) {
+    if ((*slope)[k] != 0) return true;
+  }
+  return false;
+}
+
 // Lines are compared where two of them often meet exactly: rounding must not decide, or a proof's
 // checker would choose another way.
 bool Better(double more, double less) {
@@ -376,9 +385,7 @@ void RegionBounder::FinishMemberLayer(Hidden& layer) {
     if (open || layer.split[k] != 0) {
       layer.open.push_back(static_cast<std::int32_t>(k));
     }
-    if (u > 0 || (u + b > 0 && ranges.sign[k] >= 0)) {
-      layer.alive.push_back(static_cast<std::int32_t>(k));
-    }
+    if (HasSlope(layer.lines, k)) layer.alive.push_back(static_cast<std::int32_t>(k));
   }
   SetIntercepts(layer);
 }
@@ -477,7 +484,7 @@ void RegionBounder::ChooseDifferenceLines(Hidden& layer, std::int64_t k) {
     if (a < 0 && b > 0) {
       const double q = b / (b - a);
       upper({q, 0, 0, -q * a});
-      lower({1 - q, 0, 0, (1 - q) * -b + 0});
+      lower({1 - q, 0, 0, (1 - q) * -b});
     } else {
       a >= 0 ? upper({1, 0, 0, 0}) : upper({0, 0, 0, 0});
       b <= 0 ? lower({1, 0, 0, 0}) : lower({0, 0, 0, 0});

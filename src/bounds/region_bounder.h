@@ -17,8 +17,8 @@
 // s_k = sum_j |W_kj| |z_j| + |W'_kj| |delta_j| + |dW_kj| |z_j| + |b_k| + |db_k| (at or above |z^_k|
 // and |d^_k|, and what the exact coefficients of neuron k's row add up to), computing coefficients,
 // peaks and sums in plain double changes the bound by at most
-//   2 gamma sum_k (|cz_k| + |cd_k| + |A_k| + |D_k|) s_k,
-// which is added. (The factor 2 covers the rounding of this sum and of s.)
+//   2 gamma sum_k (|cz_k| + |cd_k| + |A_k| + |D_k|) s_k.
+// Twice that is added, which covers the rounding of this sum and of s.
 #pragma once
 
 #include <cstdint>
@@ -131,7 +131,7 @@ class RegionBounder {
     PaddedArray size;  // s_k
     Range z, delta;
     PairLines lines;
-    std::vector<std::int32_t> alive;  // units whose z or delta can differ from 0
+    std::vector<std::int32_t> alive;  // units with a line that is not flat: all that a row can use
 
     std::vector<std::int32_t> open;  // units with slopes of their own: no phase known, or split
     std::vector<char> split;         // units whose phase the region fixes

@@ -559,6 +559,22 @@ TEST(RegionBounder, ByHand) {
   EXPECT_LT(bounder.Bound({0, 1, 1, 0}, multipliers, 0, -kInfinity), 0.25) << "nothing leaks there";
 }
 
+// N's first sum is 0 at x = 0.5 and both of its phases hold there; the member's is -0.25.
+TEST(RegionBounder, ANeuronThatIsOffInBothNetworksCountsNothingWhateverItsLines) {
+  const Architecture architecture = Hidden({{.units = 1}, {.units = 1}}, 1, 2);
+  const Network network{architecture, {1, -0.5F, -1, -0.125F, 0, 1, 0.5F, 0}};
+  const Network member{architecture, {0.5F, -0.5F, -1, 0.125F, 0, 1, 0, 0}};
+  const Region region{{{0.25, 1}},
+                      {{0, 0, false, true}, {0, 0, false, false}, {0, 0, true, false}}};
+  const PairQuestion question{0, 1, 1, 0};
+  RegionBounder bounder(network);
+  ASSERT_TRUE(bounder.EnterRegion(region));
+  ASSERT_TRUE(bounder.EnterMember(member.parameters)) << "UNSOUND: x = 0.5 is in the region";
+  Multipliers multipliers;
+  // There f = 0.5 and g = -0.125.
+  EXPECT_GE(bounder.Bound(question, multipliers, 5, -kInfinity), 0.5);
+}
+
 TEST(DenseLayers, ComputeWhatTheNetworkComputes) {
   for (const Architecture& architecture : SmallArchitectures()) {
     Stream stream(3, "dense layers");
