@@ -13,7 +13,7 @@
 #include "lucid/guard/member_index.h"
 #include "lucid/verify/bound.h"
 #include "random/stream.h"
-#include "verify/milp_bound.h"
+#include "verify/engine.h"
 
 namespace lucid {
 namespace {

@@ -90,11 +90,7 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   }
   LUCID_TRY(session.json ? Print(EncodeCertificate(certificate))
                          : Print(ToText(certificate, ensemble.manifest(), path)));
-  const auto early = std::ranges::find_if(certificate.classes, [&](const ClassBound& bound) {
-    return bound.status == BoundStatus::kDeadline &&
-           options.label.value_or(bound.label) == bound.label;
-  });
-  if (early == certificate.classes.end()) return kDone;
+  if (options.Finished(certificate)) return kDone;
   session.Say(fmt::format(
       "stopped early: the bounds hold, but could be tighter; the same command with --resume goes "
       "on from '{}'",

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bytes.h"
 #include "certificate/proof_format.h"
 
 namespace lucid {
@@ -17,7 +18,7 @@ using namespace proof_format;  // NOLINT(google-build-using-namespace): this fil
 constexpr std::uint32_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
 
 // The rest of a node's record. Empty: it is one that a writer makes.
-std::string ReadNode(Cursor& in, std::uint8_t kind, ProofPart& part) {
+std::string ReadNode(ByteCursor& in, std::uint8_t kind, ProofPart& part) {
   using enum ProofNode::Split;
   const auto layer = in.Take<std::uint32_t>(), unit = in.Take<std::uint32_t>();
   ProofNode& node = part.node;
@@ -42,7 +43,7 @@ std::string ReadNode(Cursor& in, std::uint8_t kind, ProofPart& part) {
   return "";
 }
 
-std::string ReadClosing(Cursor& in, std::uint8_t flags, ProofClosing& closing) {
+std::string ReadClosing(ByteCursor& in, std::uint8_t flags, ProofClosing& closing) {
   const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
   if (member > kMaxIndex || other > kMaxIndex) {
     return fmt::format("member {}, class {}", member, other);
@@ -67,7 +68,7 @@ std::string ReadClosing(Cursor& in, std::uint8_t flags, ProofClosing& closing) {
 }
 
 // One record into the parts. Empty, or what is wrong with it.
-std::string ReadRecord(Cursor& in, std::int32_t classes, std::vector<ProofPart>& parts) {
+std::string ReadRecord(ByteCursor& in, std::int32_t classes, std::vector<ProofPart>& parts) {
   const auto kind = in.Take<std::uint8_t>();
   const auto detail = in.Take<std::uint8_t>();
   const auto label = in.Take<std::uint32_t>();
@@ -122,7 +123,7 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
   ProofFile file;
   file.bytes_ = bytes;
   file.source_ = source;
-  Cursor in(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
+  ByteCursor in(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
   const auto version = in.Take<std::uint32_t>();
   if (version != kVersion) {
     return InvalidInput(
@@ -145,7 +146,7 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
     if (end - at < kBlockHeader) {
       return InvalidInput(fmt::format("{}: block {} is cut off", source, file.blocks_.size()));
     }
-    Cursor head(bytes.substr(at, kBlockHeader));
+    ByteCursor head(bytes.substr(at, kBlockHeader));
     at += kBlockHeader;
     const auto packed = head.Take<std::uint32_t>(), raw = head.Take<std::uint32_t>();
     if (packed == 0 && raw == 0) break;
@@ -159,7 +160,7 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
   if (at != end) {
     return InvalidInput(fmt::format("{}: {} bytes after the last block", source, end - at));
   }
-  Cursor footer(bytes.substr(end));
+  ByteCursor footer(bytes.substr(end));
   file.nodes_ = footer.Take<std::uint64_t>();
   file.closings_ = footer.Take<std::uint64_t>();
   return file;
@@ -176,7 +177,7 @@ Result<std::vector<ProofPart>> ProofFile::ReadBlock(std::size_t block) const {
     return InvalidInput(fmt::format("{}: block {} cannot be unpacked", source_, block));
   }
   std::vector<ProofPart> parts;
-  Cursor in(raw);
+  ByteCursor in(raw);
   while (in.left() > 0) {
     const std::size_t at = raw.size() - in.left();
     const std::string problem = ReadRecord(in, header_.classes, parts);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bytes.h"
 #include "base/files.h"
 #include "base/hasher.h"
 #include "certificate/proof_format.h"
@@ -57,29 +58,29 @@ Status CheckNode(std::int32_t label, std::int32_t classes, const ProofNode& node
 void PutNode(std::string& out, std::int32_t label, const ProofNode& node) {
   using enum ProofNode::Split;
   const bool inner = node.split != kNone;
-  Put(out, kNodeRecord);
-  Put(out, static_cast<std::uint8_t>(node.split));
-  Put(out, static_cast<std::uint32_t>(label));
-  Put(out, node.id);
+  PutBytes(out, kNodeRecord);
+  PutBytes(out, static_cast<std::uint8_t>(node.split));
+  PutBytes(out, static_cast<std::uint32_t>(label));
+  PutBytes(out, node.id);
   // There is one spelling of every node: what a split of its kind does not use is 0.
-  Put(out, static_cast<std::uint32_t>(node.split == kInput ? 0 : inner ? node.layer : 0));
-  Put(out, static_cast<std::uint32_t>(inner ? node.unit : 0));
-  Put(out, node.split == kInput && node.at != 0 ? node.at : 0.0);
-  Put(out, inner ? node.first_child : std::uint64_t{0});
-  Put(out, static_cast<std::uint32_t>(node.closings.size()));
+  PutBytes(out, static_cast<std::uint32_t>(node.split == kInput ? 0 : inner ? node.layer : 0));
+  PutBytes(out, static_cast<std::uint32_t>(inner ? node.unit : 0));
+  PutBytes(out, node.split == kInput && node.at != 0 ? node.at : 0.0);
+  PutBytes(out, inner ? node.first_child : std::uint64_t{0});
+  PutBytes(out, static_cast<std::uint32_t>(node.closings.size()));
 }
 
 void PutClosing(std::string& out, std::int32_t label, std::uint64_t id,
                 const ProofClosing& closing) {
-  Put(out, kClosingRecord);
-  Put(out, closing.empty ? kEmptyFlag : std::uint8_t{0});
-  Put(out, static_cast<std::uint32_t>(label));
-  Put(out, id);
-  Put(out, static_cast<std::uint32_t>(closing.member));
-  Put(out, static_cast<std::uint32_t>(closing.other));
+  PutBytes(out, kClosingRecord);
+  PutBytes(out, closing.empty ? kEmptyFlag : std::uint8_t{0});
+  PutBytes(out, static_cast<std::uint32_t>(label));
+  PutBytes(out, id);
+  PutBytes(out, static_cast<std::uint32_t>(closing.member));
+  PutBytes(out, static_cast<std::uint32_t>(closing.other));
   if (closing.empty) return;
-  Put(out, closing.lambda);
-  Put(out, static_cast<std::uint32_t>(closing.dual.size()));
+  PutBytes(out, closing.lambda);
+  PutBytes(out, static_cast<std::uint32_t>(closing.dual.size()));
   out.append(reinterpret_cast<const char*>(closing.dual.data()),
              closing.dual.size() * sizeof(float));
 }
@@ -123,8 +124,8 @@ struct ProofWriter::Impl {
       return InternalError(fmt::format("{}: zlib refused {} bytes", path, block.size()));
     }
     std::string head;
-    Put(head, static_cast<std::uint32_t>(size));
-    Put(head, static_cast<std::uint32_t>(block.size()));
+    PutBytes(head, static_cast<std::uint32_t>(size));
+    PutBytes(head, static_cast<std::uint32_t>(block.size()));
     LUCID_TRY(Write(head));
     LUCID_TRY(Write(std::string_view(packed).substr(0, size)));
     block.clear();
@@ -149,8 +150,8 @@ struct ProofWriter::Impl {
   Status Finish() {
     LUCID_TRY(Flush());
     std::string end(kBlockHeader, '\0');
-    Put(end, nodes);
-    Put(end, closings);
+    PutBytes(end, nodes);
+    PutBytes(end, closings);
     LUCID_TRY(Write(end));
     const Digest seal = hasher.Finish();
     LUCID_TRY(file.WriteAt(offset, std::as_bytes(std::span(seal.bytes))));
@@ -184,9 +185,9 @@ Result<ProofWriter> ProofWriter::Create(const std::string& path, const ProofHead
   LUCID_ASSIGN(File file, File::CreateNew(temporary));
   auto impl = std::make_unique<Impl>(path, std::move(file), header.classes);
   std::string bytes(kMagic);
-  Put(bytes, kVersion);
-  Put(bytes, static_cast<std::uint32_t>(header.classes));
-  Put(bytes, header.member_error == 0 ? 0.0 : header.member_error);
+  PutBytes(bytes, kVersion);
+  PutBytes(bytes, static_cast<std::uint32_t>(header.classes));
+  PutBytes(bytes, header.member_error == 0 ? 0.0 : header.member_error);
   for (const Digest* digest : {&header.network_digest, &header.ensemble_digest}) {
     bytes.append(reinterpret_cast<const char*>(digest->bytes.data()), digest->bytes.size());
   }

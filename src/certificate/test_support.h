@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 
 #include "lucid/certificate/certificate.h"
@@ -77,6 +79,17 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+// Files as they are, without the care of base/files.h, which syncs.
+inline std::string Content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+inline void Put(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
 
 // Random data that the networks of a test need not have been trained on.
 inline Dataset AnyDataset(std::int64_t rows, std::int64_t features, std::int64_t classes) {

@@ -7,14 +7,19 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "guard/difference_upper.h"
 #include "guard/test_support.h"
+#include "lucid/verify/bound.h"
+#include "verify/engine.h"
 
 namespace lucid {
 namespace {
 
 using testing::HasSubstr;
 using Upper = std::vector<std::vector<double>>;
+
+double MemberError(const Ensemble& ensemble) {
+  return LargestError(EnsembleMembers(ensemble), 1).value();
+}
 
 std::vector<float> RandomInput(std::int64_t inputs, Stream& stream) {
   std::vector<float> x;
@@ -120,7 +125,7 @@ Upper Everywhere(const Ensemble& ensemble, double value) {
 }
 
 MemberIndex IndexOf(const Ensemble& ensemble, const Upper& upper) {
-  return MemberIndex::Build(ensemble, upper, LargestMemberError(ensemble), 1).value();
+  return MemberIndex::Build(ensemble, upper, MemberError(ensemble), 1).value();
 }
 
 TEST(MemberIndexTest, EqualsBruteForceOnRandomNetworks) {
@@ -133,8 +138,8 @@ TEST(MemberIndexTest, EqualsBruteForceOnRandomNetworks) {
       SCOPED_TRACE(testing::Message() << architecture.Canonical() << ", seed " << seed);
       const Ensemble ensemble =
           RandomRun(folder, std::to_string(seed), architecture, 12, distance, seed);
-      const double error = LargestMemberError(ensemble);
-      const MemberIndex index = IndexOf(ensemble, DifferenceUpper(ensemble, error));
+      const double error = MemberError(ensemble);
+      const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
       const Tally tally = CompareAll(index, ensemble, 400, seed);
       EXPECT_EQ(tally.wrong, 0);
       all.disagree += tally.disagree;
@@ -159,7 +164,7 @@ TEST(MemberIndexTest, BoundsThatAreTooLowAreNoticed) {
   std::vector<Network> members(4, network);
   members[2] = RandomMembers(network, 1, 0.3, stream).front();
   const Ensemble alone = MakeRun(folder, "alone", network, members);
-  Upper upper = DifferenceUpper(alone, LargestMemberError(alone));
+  Upper upper = BoundMembers(alone, MemberError(alone), 1).value();
   EXPECT_EQ(CompareAll(IndexOf(alone, upper), alone, 400, 1).wrong, 0);
   for (std::vector<double>& of_class : upper) of_class[2] /= 1000;
   EXPECT_GT(CompareAll(IndexOf(alone, upper), alone, 400, 1).wrong, 0);
@@ -203,7 +208,7 @@ TEST(MemberIndexTest, TiesAreDecidedAsTheEvaluatorDoes) {
   // Always tied: class 0 everywhere, with confidence 0. Earlier: class 1 from 1/4 on. As N.
   const Ensemble ensemble =
       MakeRun(folder, "run", Step(1, 0.5F), {Step(0, 0), Step(1, 0.25F), Step(1, 0.5F)});
-  const double e = LargestMemberError(ensemble);
+  const double e = MemberError(ensemble);
   // The exact suprema of f where g <= e.
   const Upper upper = {{0.5, SumUp(0.25, e), e}, {0.5, SumUp(-0.25, e), e}};
   const MemberIndex index = IndexOf(ensemble, upper);
@@ -254,7 +259,7 @@ TEST(MemberIndexTest, OutsideOfTheDomainNoBoundCounts) {
 TEST(MemberIndexTest, BuildRefusesWhatIsNoBound) {
   const TemporaryFolder folder;
   const Ensemble ensemble = RandomRun(folder, "run", SmallArchitectures()[1], 5, 0.1, 1);
-  const double error = LargestMemberError(ensemble);
+  const double error = MemberError(ensemble);
   const auto message = [&](const Upper& upper, double member_error) {
     const auto index = MemberIndex::Build(ensemble, upper, member_error);
     return index.ok() ? "accepted" : index.error().message;
@@ -274,8 +279,8 @@ TEST(MemberIndexTest, BuildRefusesWhatIsNoBound) {
 TEST(MemberIndexTest, IsTheSameAfterSavingAndLoading) {
   const TemporaryFolder folder;
   const Ensemble ensemble = RandomRun(folder, "run", SmallArchitectures()[1], 9, 0.02, 8);
-  const double error = LargestMemberError(ensemble);
-  const MemberIndex index = IndexOf(ensemble, DifferenceUpper(ensemble, error));
+  const double error = MemberError(ensemble);
+  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
   ASSERT_TRUE(index.Save(folder / "run/index.safetensors").ok());
   const auto loaded = MemberIndex::Load(ensemble, folder / "run/index.safetensors");
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -333,8 +338,8 @@ TEST(MemberIndexTest, EqualsBruteForceOnTrainedNetworks) {
   const auto trained = TrainEnsemble(dataset, architecture, options, folder / "run");
   ASSERT_TRUE(trained.ok()) << trained.error().message;
   const Ensemble ensemble = Ensemble::Open(folder / "run").value();
-  const double error = LargestMemberError(ensemble);
-  const MemberIndex index = IndexOf(ensemble, DifferenceUpper(ensemble, error));
+  const double error = MemberError(ensemble);
+  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
   const BruteForce brute_force(ensemble);
   Tally tally;
   for (std::int64_t i = 0; i < dataset.test.rows(); ++i) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lucid/verify/bound.h"
 
 namespace lucid {
@@ -47,6 +49,12 @@ Status BoundOptions::ValidateCommon(std::int32_t classes) const {
     return Refuse("class", *label, fmt::format("from 0 to {}", classes - 1));
   }
   return Ok();
+}
+
+bool BoundOptions::Finished(const Certificate& certificate) const {
+  return std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
+    return bound.status == BoundStatus::kDeadline && label.value_or(bound.label) == bound.label;
+  });
 }
 
 Status NativeBoundOptions::Validate(std::int32_t classes) const {

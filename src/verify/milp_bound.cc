@@ -7,12 +7,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/hasher.h"
 #include "base/parallel.h"
 #include "hyper/cluster.h"
-#include "lucid/base/version.h"
 #include "verify/box_search.h"
-#include "verify/clock.h"
+#include "verify/engine.h"
 #include "verify/repair.h"
 #include "verify/subset_search.h"
 #include "verify/witness.h"
@@ -137,16 +135,8 @@ class ClassSearch {
     bound.beta_lower = witnesses_.beta_lower();
     bound.witness = witnesses_.best();
     bound.beta_upper = std::max(summary.bound, bound.beta_lower);
-    constexpr double kRounding = 1e-6;  // of the safe dual bounds
-    const double slack = bound.beta_upper - bound.beta_lower;
-    if (slack <= kRounding * std::max(1.0, bound.beta_upper)) {
-      bound.status = BoundStatus::kExact;
-    } else if (summary.end == SubsetSearchSummary::End::kSolved) {
-      bound.status = summary.timed_out > 0 && bound.beta_upper > enough_ ? BoundStatus::kDeadline
-                                                                         : BoundStatus::kGap;
-    } else {
-      bound.status = BoundStatus::kDeadline;
-    }
+    const bool gave_up = summary.timed_out > 0 && bound.beta_upper > enough_;
+    bound.status = StatusOf(bound, summary.end == SubsetSearchSummary::End::kSolved && !gave_up);
     bound.counters = {{"milps", summary.solved},       {"splits", summary.splits},
                       {"timeouts", summary.timed_out}, {"nodes", summary.nodes},
                       {"unproved", summary.unproved},  {"largest_open", summary.largest_open}};
@@ -162,23 +152,7 @@ class ClassSearch {
   WitnessKeeper witnesses_;
 };
 
-Digest JournalKey(const Ensemble& ensemble, const MilpBoundOptions& options) {
-  Hasher hasher;
-  hasher.Text(Version()).Text(options.Canonical());
-  hasher.Bytes(std::as_bytes(std::span(ensemble.manifest().ensemble_digest.bytes)));
-  return hasher.Finish();
-}
-
 }  // namespace
-
-Result<double> LargestError(const Members& members, int threads) {
-  std::vector<double> errors(static_cast<std::size_t>(members.count()));
-  LUCID_TRY(ParallelFor(members.count(), threads, {}, [&](std::int64_t i, int) {
-    errors[i] = Evaluator(members.Member(i)).ConfidenceErrorBound();
-    return Ok();
-  }));
-  return std::ranges::max(errors);
-}
 
 Result<ClassBound> BoundClassByMilp(const MilpProblem& problem, std::int32_t label,
                                     const AttackResult& attack,
@@ -198,8 +172,9 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
   certificate.options = options.Canonical();
   std::optional<SubsetJournal> journal;
   if (!options.journal.empty()) {
-    LUCID_ASSIGN(journal, SubsetJournal::Open(options.journal, JournalKey(ensemble, options),
-                                              options.resume));
+    LUCID_ASSIGN(journal,
+                 SubsetJournal::Open(options.journal, JournalKey(ensemble, options.Canonical()),
+                                     options.resume));
   }
   const EnsembleMembers members(ensemble);
   LUCID_ASSIGN(certificate.member_error, LargestError(members, options.threads));
@@ -237,11 +212,7 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
     certificate.classes[label] = std::move(bound);
   }
   certificate.seconds = SecondsSince(start);
-  const bool finished = std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
-    return bound.status == BoundStatus::kDeadline &&
-           options.label.value_or(bound.label) == bound.label;
-  });
-  if (journal && finished) LUCID_TRY(journal->Remove());
+  if (journal && options.Finished(certificate)) LUCID_TRY(journal->Remove());
   return certificate;
 }
 

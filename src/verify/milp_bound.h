@@ -11,6 +11,7 @@
 #include "lucid/verify/bound.h"
 #include "verify/attack.h"
 #include "verify/encoding.h"
+#include "verify/engine.h"
 #include "verify/journal.h"
 
 namespace lucid {
@@ -23,10 +24,6 @@ struct MilpProblem {
   double member_error = 0;           // the constraint of a member is g <= member_error
   SubsetJournal* journal = nullptr;  // of this problem; may be null
 };
-
-// The largest forward error of any member: every member's label is right about its exact outputs up
-// to this. Not to be stopped: microseconds a member, and without it there is no bound at all.
-Result<double> LargestError(const Members& members, int threads);
 
 // Told the bounds and the number of MILPs when something changed.
 using BoundReport = std::function<void(double lower, double upper, std::int64_t solved)>;

@@ -7,13 +7,10 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/hasher.h"
-#include "lucid/base/version.h"
 #include "lucid/verify/bound.h"
 #include "numeric/rounding.h"
 #include "verify/attack.h"
-#include "verify/clock.h"
-#include "verify/milp_bound.h"
+#include "verify/engine.h"
 #include "verify/native_journal.h"
 #include "verify/region_search.h"
 #include "verify/witness.h"
@@ -27,7 +24,7 @@ constexpr double kAbsoluteGap = 1e-6;
 constexpr double kCheckerSlack = 0x1p-30;
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
 // than it costs. (The search itself improves it.)
-constexpr std::int64_t kFewInputs = 10, kFewSearches = 600, kManySearches = 4000;
+constexpr std::int64_t kFewSearches = 600, kManySearches = 4000;
 
 class NativeBound {
  public:
@@ -61,11 +58,7 @@ class NativeBound {
     }
     certificate.seconds = before + SecondsSince(start);
     if (proof_) LUCID_TRY(proof_->Finish());
-    bool finished = true;
-    for (std::int32_t label = 0; label < classes; ++label) {
-      finished = finished && (options_.label.value_or(label) != label || Done(label));
-    }
-    if (finished && !options_.journal.empty()) {
+    if (options_.Finished(certificate) && !options_.journal.empty()) {
       std::error_code ignored;  // a journal that was never written
       std::filesystem::remove(options_.journal, ignored);
     }
@@ -77,13 +70,7 @@ class NativeBound {
     return journal_.certificate.classes[label].status != BoundStatus::kDeadline;
   }
 
-  Digest Key() const {
-    Hasher hasher;
-    hasher.Text(Version()).Text(options_.Canonical());
-    hasher.Bytes(std::as_bytes(std::span(ensemble_.manifest().ensemble_digest.bytes)));
-    hasher.Bytes(std::as_bytes(std::span(ensemble_.manifest().network_digest.bytes)));
-    return hasher.Finish();
-  }
+  Digest Key() const { return JournalKey(ensemble_, options_.Canonical()); }
 
   Status OpenJournal() {
     if (options_.journal.empty()) return Ok();
@@ -186,11 +173,7 @@ class NativeBound {
   }
 
   static void Conclude(const RegionSearchSummary& summary, ClassBound& bound) {
-    constexpr double kRounding = 1e-6;  // of the outward-rounded bounds
-    const double slack = bound.beta_upper - bound.beta_lower;
-    bound.status = slack <= kRounding * std::max(1.0, bound.beta_upper) ? BoundStatus::kExact
-                   : summary.finished                                   ? BoundStatus::kGap
-                                                                        : BoundStatus::kDeadline;
+    bound.status = StatusOf(bound, summary.finished);
     bound.counters = {{"members_pruned_by_screen", summary.pruned_by_screen},
                       {"regions", summary.regions},
                       {"bounds", summary.bounds},

@@ -11,16 +11,6 @@
 namespace lucid {
 namespace {
 
-std::string Content(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-void Put(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-}
-
 // Every place of the first line and of the seal, and every seventh between: files take their time.
 std::vector<std::size_t> Places(std::size_t size) {
   std::vector<std::size_t> places;

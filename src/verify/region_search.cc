@@ -10,17 +10,14 @@
 #include "base/parallel.h"
 #include "verify/attack.h"
 #include "verify/attack_ascent.h"
-#include "verify/clock.h"
 #include "verify/encoding.h"
+#include "verify/engine.h"
 #include "verify/region_state.h"
 
 namespace lucid {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
-// of. Beyond, the worst pair of a region tries both, and what leaves less is done.
-constexpr std::int64_t kFewInputs = 10;
 constexpr int kRootSteps = 20, kSteps = 5;  // of descent, where phases are cut
 constexpr std::size_t kRound = 32;          // regions in hand at a time: fixed, so that the search
 constexpr std::size_t kRoundPairs = 512;    // does not depend on the number of threads
@@ -41,6 +38,15 @@ struct Worker {
   PairAscent ascent;
   std::vector<float> parameters;
 };
+
+std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
+                                                 int threads) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int w = 0; w < EffectiveThreads(threads); ++w) {
+    workers.push_back(std::make_unique<Worker>(network, label));
+  }
+  return workers;
+}
 
 // What became of a pair in a region.
 struct Outcome {
@@ -88,11 +94,8 @@ class RegionSearch {
         member_error_(member_error),
         options_(options),
         witnesses_(witnesses),
-        cut_phases_(network.architecture.inputs() > kFewInputs) {
-    for (int w = 0; w < EffectiveThreads(options.threads); ++w) {
-      workers_.push_back(std::make_unique<Worker>(network, label));
-    }
-  }
+        cut_phases_(network.architecture.inputs() > kFewInputs),
+        workers_(MakeWorkers(network, label, options.threads)) {}
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -166,10 +169,9 @@ class RegionSearch {
     const double own = BoundBest(question, multipliers, steps, worker);
     // A parent's bound holds here, too; a proof has to close a region by itself.
     double bound = proof ? own : std::min(own, pair.bound);
-    outcome.alive = bound > target_;
-    if (proof && !outcome.alive) {
-      outcome.closing = CloseBy(pair, multipliers, worker, bound);
-    }
+    if (proof && bound <= target_) outcome.closing = CloseBy(pair, multipliers, worker, bound);
+    outcome.alive = bound > target_;  // a proof's multipliers are rounded, and may not do
+    if (outcome.alive) outcome.closing.reset();
     outcome.pair.bound = std::max(bound, 0.0);
     outcome.pair.lambda = static_cast<float>(multipliers.lambda);
     return outcome;
@@ -180,9 +182,11 @@ class RegionSearch {
   // measures against the member's class.)
   double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
                    Worker& worker) const {
+    if (options_.proof != nullptr || network_.architecture.classes() == 2) {
+      return worker.bounder.Bound(question, multipliers, steps, target_);
+    }
     const Multipliers start = multipliers;
     double best = worker.bounder.Bound(question, multipliers, steps, target_);
-    if (options_.proof != nullptr || network_.architecture.classes() == 2) return best;
     const std::int32_t first = question.below;
     bool last_is_best = true;
     for (std::int32_t below = 0; below < network_.architecture.classes(); ++below) {
@@ -579,7 +583,7 @@ class RegionSearch {
   const RegionSearchOptions& options_;
   WitnessKeeper& witnesses_;
   const bool cut_phases_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  const std::vector<std::unique_ptr<Worker>> workers_;
   RegionState state_;
   double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open
@@ -600,11 +604,8 @@ Result<std::vector<double>> BoundEachMember(const Network& network, const Member
                                             const std::function<void(std::int64_t)>& done,
                                             std::stop_token stop) {
   const Region domain{UnitBox(network.architecture.inputs()), {}};
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (int w = 0; w < EffectiveThreads(threads); ++w) {
-    workers.push_back(std::make_unique<Worker>(network, label));
-    workers.back()->bounder.EnterRegion(domain);
-  }
+  const auto workers = MakeWorkers(network, label, threads);
+  for (const auto& worker : workers) worker->bounder.EnterRegion(domain);
   std::vector<double> upper(static_cast<std::size_t>(members.count()), 0.0);
   std::atomic<std::int64_t> count = 0;
   LUCID_TRY(ParallelFor(members.count(), threads, stop, [&](std::int64_t i, int w) {

@@ -17,6 +17,10 @@
 
 namespace lucid {
 
+// Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
+// of. Beyond, the worst pair of a region tries both, and what leaves less is done.
+inline constexpr std::int64_t kFewInputs = 10;
+
 struct RegionSearchOptions {
   double gap = 0.01;                            // relative: ends when upper - lower <= gap upper
   double absolute_gap = 0;                      // or when upper - lower is at most this

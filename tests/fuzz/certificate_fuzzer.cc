@@ -2,22 +2,13 @@
 // is accepted is a bound, and the only text of it; what is refused gets one printable line.
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "lucid/certificate/certificate.h"
 
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 void CheckCertificate(std::string_view text) {
   const auto certificate = lucid::ParseCertificate(text, "certificate.json");

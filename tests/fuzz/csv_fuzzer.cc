@@ -1,7 +1,6 @@
 // Any bytes as a table of a data directory, plain and as gzip. What is accepted keeps the promises
 // of Table, what is refused gets one printable line, and how the bytes arrive makes no difference.
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "data/byte_source.h"
 #include "data/csv.h"
 #include "data/table_reader.h"
+#include "fuzz/require.h"
 #include "lucid/data/dataset.h"
 #include "lucid/data/schema.h"
 
@@ -17,10 +17,6 @@ namespace {
 
 using lucid::Result;
 using Records = std::vector<std::vector<std::string>>;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 constexpr lucid::CsvLimits kLimits = {
     .file_bytes = 1u << 20, .record_bytes = 1u << 12, .cell_bytes = 1u << 10};
@@ -34,11 +30,6 @@ class Trickle final : public lucid::ByteSource {
  private:
   std::unique_ptr<lucid::ByteSource> inner_;
 };
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 const lucid::Schema& FuzzSchema() {
   static const lucid::Schema schema = lucid::Schema::Parse(

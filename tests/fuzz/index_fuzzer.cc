@@ -2,22 +2,13 @@
 // What is accepted is sorted, a permutation, and the only file of it; what is refused gets one
 // printable line.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "guard/member_table.h"
 
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 void CheckTable(std::string_view bytes) {
   const auto table = lucid::ParseMemberTable(bytes, "index.safetensors");

@@ -2,25 +2,16 @@
 // is accepted fits together and can be written and read back; what is refused gets one printable
 // line.
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "ensemble/run_spec.h"
+#include "fuzz/require.h"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 void CheckManifest(std::string_view text) {
   const auto manifest = lucid::ParseManifest(text, "manifest.json");

@@ -5,25 +5,17 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "certificate/proof_format.h"
 #include "certificate/proof_tree.h"
+#include "fuzz/require.h"
 
 namespace {
 
-using lucid::proof_format::Put;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
+using lucid::PutBytes;
 
 void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int32_t label) {
   if (tree.nodes() == 0) return;
@@ -71,19 +63,19 @@ void CheckWithRightSeal(std::string bytes) {
 // The records as a file of one block, with this end.
 std::string FileOf(std::string_view records, std::uint64_t nodes, std::uint64_t closings) {
   std::string bytes(lucid::proof_format::kMagic);
-  Put(bytes, lucid::proof_format::kVersion);
-  Put(bytes, std::uint32_t{2});
-  Put(bytes, 0.0);
+  PutBytes(bytes, lucid::proof_format::kVersion);
+  PutBytes(bytes, std::uint32_t{2});
+  PutBytes(bytes, 0.0);
   bytes.append(64, '\0');
   uLongf size = ::compressBound(records.size());
   std::string packed(size, '\0');
   Require(::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
                       reinterpret_cast<const Bytef*>(records.data()), records.size(), 1) == Z_OK);
-  Put(bytes, static_cast<std::uint32_t>(size));
-  Put(bytes, static_cast<std::uint32_t>(records.size()));
+  PutBytes(bytes, static_cast<std::uint32_t>(size));
+  PutBytes(bytes, static_cast<std::uint32_t>(records.size()));
   bytes.append(packed, 0, size).append(lucid::proof_format::kBlockHeader, '\0');
-  Put(bytes, nodes);
-  Put(bytes, closings);
+  PutBytes(bytes, nodes);
+  PutBytes(bytes, closings);
   return bytes;
 }
 

@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
+#include "fuzz/require.h"
 #include "verify/region_state.h"
 
 namespace {
 
 constexpr std::int64_t kMembers = 3;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 void CheckNode(const lucid::RegionNode& node, const lucid::Architecture& architecture) {
   Require(static_cast<std::int64_t>(node.region.box.size()) == architecture.inputs());

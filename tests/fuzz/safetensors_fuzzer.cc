@@ -5,11 +5,11 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "lucid/nn/network.h"
 #include "nn/safetensors.h"
 
@@ -17,15 +17,6 @@ namespace {
 
 using lucid::SafetensorsHeader;
 using lucid::Tensor;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 std::uint64_t BytesPerValue(lucid::TensorType type) {
   return type == lucid::TensorType::kF32 ? 4 : type == lucid::TensorType::kI64 ? 8 : 1;

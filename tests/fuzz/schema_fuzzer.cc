@@ -1,25 +1,16 @@
 // Any bytes as a schema.csv. What is accepted can be written and read back, and encodes its own
 // categories into [0,1]; what is refused gets one printable line.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fuzz/require.h"
 #include "lucid/data/dataset.h"
 #include "lucid/data/encoder.h"
 #include "lucid/data/schema.h"
 
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 void CheckShape(const lucid::Schema& schema) {
   Require(schema.classes() >= 2 && schema.features() >= 1);

@@ -2,25 +2,16 @@
 // layers that fit each other, and a canonical text that gives it back; what is refused gets one
 // printable line.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "fuzz/require.h"
 #include "lucid/nn/architecture.h"
 
 namespace {
 
 using lucid::Architecture;
 using lucid::Layer;
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-void RequireOneLine(const std::string& message) {
-  Require(!message.empty());
-  for (const unsigned char c : message) Require(c >= 0x20 && c != 0x7f);
-}
 
 void CheckLayers(const Architecture& net) {
   Require(net.parameters() > 0 && net.parameters() <= 100'000'000);

@@ -50,6 +50,9 @@ struct BoundOptions {
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
 
+  // Whether every class that was asked for ended by itself.
+  bool Finished(const Certificate& certificate) const;
+
  protected:
   Status ValidateCommon(std::int32_t classes) const;
 };

@@ -1,0 +1,33 @@
+#include "verify/engine.h"
+
+#include "base/hasher.h"
+#include "base/parallel.h"
+#include "lucid/base/version.h"
+
+namespace lucid {
+
+Result<double> LargestError(const Members& members, int threads) {
+  std::vector<double> errors(static_cast<std::size_t>(members.count()));
+  LUCID_TRY(ParallelFor(members.count(), threads, {}, [&](std::int64_t i, int) {
+    errors[i] = Evaluator(members.Member(i)).ConfidenceErrorBound();
+    return Ok();
+  }));
+  return std::ranges::max(errors);
+}
+
+Digest JournalKey(const Ensemble& ensemble, const std::string& options) {
+  Hasher hasher;
+  hasher.Text(Version()).Text(options);
+  hasher.Bytes(std::as_bytes(std::span(ensemble.manifest().ensemble_digest.bytes)));
+  hasher.Bytes(std::as_bytes(std::span(ensemble.manifest().network_digest.bytes)));
+  return hasher.Finish();
+}
+
+BoundStatus StatusOf(const ClassBound& bound, bool finished) {
+  constexpr double kRounding = 1e-6;  // of the outward-rounded bounds
+  const double slack = bound.beta_upper - bound.beta_lower;
+  if (slack <= kRounding * std::max(1.0, bound.beta_upper)) return BoundStatus::kExact;
+  return finished ? BoundStatus::kGap : BoundStatus::kDeadline;
+}
+
+}  // namespace lucid
