@@ -29,6 +29,10 @@ constexpr BoundStatus kStatuses[] = {BoundStatus::kExact, BoundStatus::kGap,
 
 // ---- numbers -----------------------------------------------------------------------------------
 
+Json HashOrNull(const std::optional<Digest>& digest) {
+  return digest ? Json(digest->Hex()) : Json(nullptr);
+}
+
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 // "0x1.8p-1", "inf": the shortest text that is exactly this number. -0 is written as 0.
@@ -193,6 +197,11 @@ ClassBound ReadClass(JsonFields& read, std::size_t index) {
   return bound;
 }
 
+std::optional<Digest> ReadOptionalHash(JsonFields& read, const std::string& path) {
+  if (read.IsNull(path)) return std::nullopt;
+  return read.Sha256(path);
+}
+
 void ReadHashes(JsonFields& read, Certificate& c) {
   c.run_key = read.Sha256("/hashes/run_key");
   c.schema_digest = read.Sha256("/hashes/schema");
@@ -200,6 +209,8 @@ void ReadHashes(JsonFields& read, Certificate& c) {
   c.architecture_digest = read.Sha256("/hashes/architecture");
   c.network_digest = read.Sha256("/hashes/network");
   c.ensemble_digest = read.Sha256("/hashes/ensemble");
+  c.spatial_digest = ReadOptionalHash(read, "/hashes/spatial");
+  c.index_digest = ReadOptionalHash(read, "/hashes/index");
 }
 
 // One spelling for each certificate: a field that is unknown, there twice or in another place, or a
@@ -278,10 +289,14 @@ std::string EncodeCertificate(const Certificate& c) {
   json["classes"] = Json::array();
   for (const ClassBound& bound : c.classes) json["classes"].push_back(ToJson(bound));
   json["seconds"] = NumberOrNull(c.seconds);
-  json["hashes"] = {
-      {"run_key", c.run_key.Hex()},        {"schema", c.schema_digest.Hex()},
-      {"train", c.train_digest.Hex()},     {"architecture", c.architecture_digest.Hex()},
-      {"network", c.network_digest.Hex()}, {"ensemble", c.ensemble_digest.Hex()}};
+  json["hashes"] = {{"run_key", c.run_key.Hex()},
+                    {"schema", c.schema_digest.Hex()},
+                    {"train", c.train_digest.Hex()},
+                    {"architecture", c.architecture_digest.Hex()},
+                    {"network", c.network_digest.Hex()},
+                    {"ensemble", c.ensemble_digest.Hex()},
+                    {"spatial", HashOrNull(c.spatial_digest)},
+                    {"index", HashOrNull(c.index_digest)}};
   return WithSeal(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -313,7 +328,7 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
   for (std::size_t i = 0; i < classes; ++i) c.classes.push_back(ReadClass(read, i));
   c.seconds = ReadSeconds(read, "/seconds");
   ReadHashes(read, c);
-  if (c.domain != "box") read.Wrong("/domain", "box, the only domain this version knows");
+  if (c.domain != "box" && c.domain != "schema") read.Wrong("/domain", "box or schema");
   if (c.classes.empty()) read.Wrong("/classes", "a list of at least one class");
   if (c.rows < 2) read.Wrong("/rows", "at least 2");
   if (c.members < 1 || c.members > c.rows) read.Wrong("/members", "from 1 to rows");
@@ -359,7 +374,9 @@ Result<VerifiedCertificate> VerifiedCertificate::Verify(Certificate certificate,
   // written here must noise the same inputs.
   const double error = Evaluator(network).ConfidenceErrorBound();
   if (!(c.network_error == error)) return other("forward error", Hex(c.network_error), Hex(error));
-  if (c.domain != "box") return Mismatch("the certificate is for a domain that is not the box");
+  if (c.domain != "box" && c.domain != "schema") {
+    return Mismatch("the certificate is for a domain that is neither box nor schema");
+  }
   for (std::size_t i = 0; i < c.classes.size(); ++i) {
     const ClassBound& bound = c.classes[i];
     if (bound.label != static_cast<std::int32_t>(i) || !(bound.beta_upper >= 0) ||

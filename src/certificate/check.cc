@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 
 #include "base/parallel.h"
+#include "data/text.h"
 
 namespace lucid {
 namespace {
@@ -124,7 +126,8 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   check.Same("rows", c.rows, manifest.rows);
   check.Same("members", c.members, ensemble.members());
   check.Same("partial", c.partial, manifest.partial);
-  check.Same<std::string>("domain", c.domain, "box");
+  check.Ask("domain", c.domain == "box" || c.domain == "schema",
+            fmt::format("{} is neither box nor schema", Quoted(c.domain)));
   const double error = Evaluator(network).ConfidenceErrorBound();
   check.Ask(
       "forward error of N", c.network_error == error,
@@ -147,12 +150,37 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   return check.Finish();
 }
 
+namespace {
+
+// The files that guards trust because the certificate names them.
+std::vector<Check> CheckFiles(const Certificate& certificate, const std::string& run) {
+  std::vector<Check> checks;
+  const auto check = [&](const char* name, const std::optional<Digest>& stated, const char* file) {
+    if (!stated) return;
+    const Result<Digest> found = Sha256OfFile((std::filesystem::path(run) / file).string());
+    Check& answer = checks.emplace_back(Check{name, Check::Outcome::kPassed, ""});
+    if (found.ok() && *found == *stated) return;
+    answer.outcome = Check::Outcome::kFailed;
+    answer.detail = found.ok() ? fmt::format("{} is not the file that the certificate names", file)
+                               : found.error().message;
+  };
+  check("spatial bounds", certificate.spatial_digest, kSpatialFile);
+  check("index of members", certificate.index_digest, kIndexFile);
+  return checks;
+}
+
+}  // namespace
+
 Result<CheckReport> CheckBinding(const Certificate& certificate, const std::string& run,
                                  const CheckOptions& options, const ProgressCallback& progress,
                                  std::stop_token stop) {
   const Result<Ensemble> ensemble = Ensemble::Open(run, progress);
-  if (ensemble.ok())
-    return CheckBinding(certificate, *ensemble, options, progress, std::move(stop));
+  if (ensemble.ok()) {
+    LUCID_ASSIGN(CheckReport report,
+                 CheckBinding(certificate, *ensemble, options, progress, std::move(stop)));
+    for (Check& file : CheckFiles(certificate, run)) report.checks.push_back(std::move(file));
+    return report;
+  }
   if (ensemble.error().kind != ErrorKind::kMismatch) return ensemble.error();
   Checker check;
   check.Ask("files of the run", false, ensemble.error().message);

@@ -101,6 +101,19 @@ Result<std::int64_t> Encoder::EncodeCell(const Plan& plan, std::string_view cell
   return InternalError(fmt::format("column {} has no encoding", Quoted(column.name)));
 }
 
+std::vector<std::vector<float>> Encoder::EncodingsOf(std::size_t feature) const {
+  const Plan& plan = plans_[feature];
+  const Column& column = schema_.columns()[plan.column];
+  std::vector<std::string> cells = column.categories;
+  if (column.kind == ColumnKind::kQuarterCircle) cells.emplace_back(kMissing);
+  std::vector<std::vector<float>> encodings;
+  for (const std::string& cell : cells) {
+    std::vector<float> encoding(plan.width);
+    if (EncodeCell(plan, cell, encoding).ok()) encodings.push_back(std::move(encoding));
+  }
+  return encodings;
+}
+
 Result<std::int64_t> Encoder::EncodeNumber(const Column& column, std::string_view cell,
                                            float& out) const {
   const Result<double> raw = ParseNumber(cell);

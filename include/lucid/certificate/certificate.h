@@ -53,7 +53,7 @@ struct Certificate {
   std::vector<std::string> command;  // for people
   std::string engine;                // "milp", "native"
   std::string options;               // everything that determined the search, one fixed spelling
-  std::string domain = "box";        // "box": [0,1]^d
+  std::string domain = "box";        // what may be asked: see Domain
   std::int64_t rows = 0, members = 0;
   bool partial = false;  // members < rows: nothing is claimed about the other rows
   // Bounds of |computed - exact| confidence: of N (the guard subtracts it), and the largest of any
@@ -65,6 +65,9 @@ struct Certificate {
   // what N is, so that it can be checked with a network in memory. ensemble: of the file
   // ensemble.safetensors; it and the other three are those of the run's manifest.
   Digest run_key, schema_digest, train_digest, architecture_digest, network_digest, ensemble_digest;
+  // Of the files kSpatialFile and kIndexFile that were made with it, if they were: who trusts the
+  // certificate may trust these.
+  std::optional<Digest> spatial_digest, index_digest;
 };
 
 // A certificate that claims nothing yet: everything that follows from the run, every bound and the
@@ -101,6 +104,9 @@ class VerifiedCertificate {
   Certificate certificate_;
 };
 
+// Files of a run directory, beside those of the ensemble.
 inline constexpr const char* kCertificateFile = "certificate.json";
+inline constexpr const char* kSpatialFile = "spatial.lucid";
+inline constexpr const char* kIndexFile = "index.safetensors";
 
 }  // namespace lucid

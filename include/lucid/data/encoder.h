@@ -31,6 +31,11 @@ class Encoder {
   Result<std::int64_t> EncodeRow(std::span<const std::string_view> cells,
                                  std::span<float> out) const;
 
+  // What the values of one feature column become, in the order of its categories; of a
+  // quarter-circle column also the value that is not known, last. Of a number: nothing, they are
+  // too many. `feature`: counts columns without the label. Requires: it is one of them.
+  std::vector<std::vector<float>> EncodingsOf(std::size_t feature) const;
+
   // A label cell is the index of a class, a decimal integer in [0, classes).
   Result<std::int32_t> EncodeLabel(std::string_view cell) const;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lucid/base/result.h"
+#include "lucid/certificate/certificate.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -81,7 +82,5 @@ class MemberIndex {
   explicit MemberIndex(std::unique_ptr<const Impl> impl);
   std::unique_ptr<const Impl> impl_;
 };
-
-inline constexpr const char* kIndexFile = "index.safetensors";
 
 }  // namespace lucid

@@ -1,0 +1,55 @@
+// The inputs a certificate speaks of, and a guard answers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lucid/base/result.h"
+#include "lucid/data/schema.h"
+
+namespace lucid {
+
+// "box": [0,1]^d. "schema": only encodings of records that the schema allows: binary values 0 or 1,
+// one-hot groups with one 1, quarter-circle pairs on their points (or (0, 0), not known), numbers
+// in [0,1]. All in float32, as Encoder gives them with -0 and values within kEncodingSlack moved
+// into [0,1]. Immutable, thread-safe.
+class Domain {
+ public:
+  static Domain Box(const Schema& schema);
+  static Domain OfSchema(const Schema& schema);
+  // `name` as in a certificate: "box" or "schema". Errors: another name.
+  static Result<Domain> Named(std::string_view name, const Schema& schema);
+
+  std::string_view name() const { return schema_ ? "schema" : "box"; }
+  std::int64_t features() const { return static_cast<std::int64_t>(names_.size()); }
+
+  // Ok if x is in the domain; else an error that names the feature, its value and the rule.
+  // Requires: x.size() == features().
+  Status Contains(std::span<const float> x) const;
+
+  // Makes a box as small as the inputs of the domain in it allow: of each group, the hull of its
+  // points in the box. False: there is none. Exact. Requires: both of size features().
+  bool Shrink(std::span<double> lower, std::span<double> upper) const;
+  // Where to halve a shrunk box along a feature with lower < upper: no input of the domain has this
+  // value, unless the feature is free, and there are some on both sides.
+  double CutOf(std::int64_t feature, double lower, double upper) const;
+
+  // Features first .. first + width - 1 take one of `points` together. Features of no group are
+  // free in [0,1].
+  struct Group {
+    std::int64_t first = 0, width = 0;
+    std::vector<std::vector<float>> points;
+    std::string name;  // of the column
+  };
+  std::span<const Group> groups() const { return groups_; }
+
+ private:
+  std::vector<std::string> names_;  // of the features
+  bool schema_ = false;
+  std::vector<Group> groups_;
+};
+
+}  // namespace lucid
