@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/files.h"
 #include "command.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/member_index.h"
 #include "lucid/verify/bound.h"
@@ -17,7 +19,8 @@ namespace {
 struct BoundArguments {
   std::string run, out, engine = "native", variant = "full", tighten = "none";
   std::int32_t label = -1;
-  bool index = false;
+  bool index = true, spatial = true;
+  SpatialOptions spatial_options;
   BoundOptions common;
   NativeBoundOptions native;
   MilpBoundOptions milp;
@@ -59,16 +62,47 @@ Result<Certificate> Compute(const Session& session, const BoundArguments& argume
   return ComputeBounds(ensemble, options, session.Progress(), session.stop);
 }
 
-// The exact guard's index, beside the run.
-Status BuildIndex(const Session& session, const Ensemble& ensemble, const std::string& run,
-                  double member_error) {
-  LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, member_error, session.threads,
+// Training rows, to say where bounds should be tight; none where they are not to be had.
+std::vector<float> GuidesOf(const Session& session, const Manifest& manifest) {
+  LoadOptions options;
+  options.max_rows = manifest.rows;
+  for (const bool clip : {false, true}) {
+    options.clip = clip;
+    Result<Dataset> dataset = LoadDataset(manifest.data_directory, options);
+    if (dataset.ok() && dataset->train_digest == manifest.train_digest) {
+      return std::move(dataset->train.x);
+    }
+  }
+  session.Say(
+      fmt::format("spatial bounds: guided by random inputs, the training data is not in '{}'",
+                  manifest.data_directory));
+  return {};
+}
+
+// What the guards beyond the scalar one need, beside the run; the certificate names their digests.
+Status BuildParts(const Session& session, const BoundArguments& arguments, const Ensemble& ensemble,
+                  Certificate& certificate) {
+  if (!arguments.index && !arguments.spatial) return Ok();
+  const std::filesystem::path run(arguments.run);
+  LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, certificate.member_error, session.threads,
                                               session.Progress(), session.stop));
-  LUCID_ASSIGN(const MemberIndex index,
-               MemberIndex::Build(ensemble, upper, member_error, session.threads));
-  const std::string path = (std::filesystem::path(run) / kIndexFile).string();
-  LUCID_TRY(index.Save(path));
-  session.Say(fmt::format("index: {}", path));
+  if (arguments.index) {
+    const std::string path = (run / kIndexFile).string();
+    LUCID_ASSIGN(const MemberIndex index,
+                 MemberIndex::Build(ensemble, upper, certificate.member_error, session.threads));
+    LUCID_TRY(index.Save(path));
+    LUCID_ASSIGN(certificate.index_digest, Sha256OfFile(path));
+  }
+  if (arguments.spatial) {
+    SpatialOptions options = arguments.spatial_options;
+    options.threads = session.threads;
+    LUCID_ASSIGN(
+        const std::string bytes,
+        ComputeSpatialBounds(ensemble, certificate, upper, GuidesOf(session, ensemble.manifest()),
+                             options, session.Progress(), session.stop));
+    LUCID_TRY(WriteFileAtomically((run / kSpatialFile).string(), bytes));
+    certificate.spatial_digest = Sha256Of(bytes);
+  }
   return Ok();
 }
 
@@ -83,11 +117,11 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
                                ? (std::filesystem::path(arguments.run) / kCertificateFile).string()
                                : arguments.out;
   options.journal = path + ".journal";
-  LUCID_ASSIGN(const Certificate certificate, Compute(session, arguments, ensemble, options));
+  LUCID_ASSIGN(Certificate certificate, Compute(session, arguments, ensemble, options));
+  LUCID_TRY(SaveCertificate(certificate, path));  // whatever happens to the rest
+  const Status parts = BuildParts(session, arguments, ensemble, certificate);
+  if (!parts.ok() && parts.error().kind != ErrorKind::kInterrupted) return parts.error();
   LUCID_TRY(SaveCertificate(certificate, path));
-  if (arguments.index) {
-    LUCID_TRY(BuildIndex(session, ensemble, arguments.run, certificate.member_error));
-  }
   LUCID_TRY(session.json ? Print(EncodeCertificate(certificate))
                          : Print(ToText(certificate, ensemble.manifest(), path)));
   if (options.Finished(certificate)) return kDone;
@@ -160,8 +194,16 @@ void AddBoundCommand(CLI::App& root, Session& session) {
               "Time for all classes together, e.g. 90s, 10m, 8h (default: 8h)");
   command->add_flag("--resume", common.resume,
                     "Go on with the journal that an unfinished search left beside --out");
-  command->add_flag("--index", arguments->index,
-                    "Also build the exact guard's index of members, RUN/index.safetensors");
+  command->add_flag("--index,!--no-index", arguments->index,
+                    "Build the exact guard's index, RUN/index.safetensors (default: yes)");
+  command->add_flag("--spatial,!--no-spatial", arguments->spatial,
+                    "Build the spatial guard's bounds, RUN/spatial.lucid (default: yes)");
+  command
+      ->add_option("--leaves", arguments->spatial_options.leaves,
+                   "Boxes of the spatial bounds, at most, for a class")
+      ->capture_default_str();
+  AddDuration(*command, "--spatial-limit", arguments->spatial_options.time_limit,
+              "Time for the spatial bounds (default: 30s)");
   AddNativeOptions(*command, *arguments);
   AddMilpOptions(*command, *arguments);
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -81,6 +82,26 @@ Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, 
                                                       int threads = 0,
                                                       const ProgressCallback& progress = {},
                                                       std::stop_token stop = {});
+
+struct SpatialOptions {
+  std::int64_t leaves = 4096;  // boxes of a class, at most
+  double time_limit = 30;      // seconds for all classes together
+  int threads = 0;             // 0: all cores
+
+  Status Validate() const;
+};
+
+// The spatial bounds of a certificate, as the bytes of kSpatialFile: the domain cut into boxes
+// where it helps inputs like `guides` (rows x inputs; the training data, say; where there are none,
+// random inputs of the domain). They say where bounds should be tight, never what they are. `upper`
+// is BoundMembers' answer for certificate.member_error. Ended by the leaves, the time, a stop, or
+// when nothing is left to gain: every end gives valid bounds.
+Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
+                                         const std::vector<std::vector<double>>& upper,
+                                         std::span<const float> guides,
+                                         const SpatialOptions& options,
+                                         const ProgressCallback& progress = {},
+                                         std::stop_token stop = {});
 
 // engine "milp": the paper's.
 struct MilpBoundOptions : BoundOptions {
