@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/files.h"
 #include "command.h"
@@ -19,7 +20,7 @@ namespace {
 struct BoundArguments {
   std::string run, out, engine = "native", variant = "full", tighten = "none";
   std::int32_t label = -1;
-  bool index = true, spatial = true;
+  std::optional<bool> index, spatial;  // by default with the run's own certificate only
   SpatialOptions spatial_options;
   BoundOptions common;
   NativeBoundOptions native;
@@ -51,6 +52,10 @@ std::string ToText(const Certificate& certificate, const Manifest& manifest,
 Result<Certificate> Compute(const Session& session, const BoundArguments& arguments,
                             const Ensemble& ensemble, const BoundOptions& common) {
   if (arguments.engine == "milp") {
+    if (arguments.native.domain != "box") {
+      return InvalidInput(
+          "--domain schema: the milp engine knows the box only, use --engine native");
+    }
     MilpBoundOptions options = arguments.milp;
     static_cast<BoundOptions&>(options) = common;
     LUCID_ASSIGN(options.variant, VariantNamed(arguments.variant));
@@ -82,18 +87,21 @@ std::vector<float> GuidesOf(const Session& session, const Manifest& manifest) {
 // What the guards beyond the scalar one need, beside the run; the certificate names their digests.
 Status BuildParts(const Session& session, const BoundArguments& arguments, const Ensemble& ensemble,
                   Certificate& certificate) {
-  if (!arguments.index && !arguments.spatial) return Ok();
+  const bool own = arguments.out.empty();
+  const bool with_index = arguments.index.value_or(own);
+  const bool with_spatial = arguments.spatial.value_or(own);
+  if (!with_index && !with_spatial) return Ok();
   const std::filesystem::path run(arguments.run);
   LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, certificate.member_error, session.threads,
                                               session.Progress(), session.stop));
-  if (arguments.index) {
+  if (with_index) {
     const std::string path = (run / kIndexFile).string();
     LUCID_ASSIGN(const MemberIndex index,
                  MemberIndex::Build(ensemble, upper, certificate.member_error, session.threads));
     LUCID_TRY(index.Save(path));
     LUCID_ASSIGN(certificate.index_digest, Sha256OfFile(path));
   }
-  if (arguments.spatial) {
+  if (with_spatial) {
     SpatialOptions options = arguments.spatial_options;
     options.threads = session.threads;
     LUCID_ASSIGN(
@@ -134,6 +142,13 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
 
 void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
   NativeBoundOptions& native = arguments.native;
+  command
+      .add_option("--domain", native.domain,
+                  "native: what may be asked: box, all of [0,1]^d, or schema, only what records of "
+                  "the schema encode to (tighter; guards refuse the rest)")
+      ->check(CLI::IsMember({"box", "schema"}))
+      ->capture_default_str()
+      ->group("native");
   command
       .add_option("--proof", native.proof,
                   "native: also write a proof that lucid-check --level proof checks")
@@ -194,10 +209,12 @@ void AddBoundCommand(CLI::App& root, Session& session) {
               "Time for all classes together, e.g. 90s, 10m, 8h (default: 8h)");
   command->add_flag("--resume", common.resume,
                     "Go on with the journal that an unfinished search left beside --out");
-  command->add_flag("--index,!--no-index", arguments->index,
-                    "Build the exact guard's index, RUN/index.safetensors (default: yes)");
-  command->add_flag("--spatial,!--no-spatial", arguments->spatial,
-                    "Build the spatial guard's bounds, RUN/spatial.lucid (default: yes)");
+  command->add_flag(
+      "--index,!--no-index", arguments->index,
+      "Build the exact guard's index, RUN/index.safetensors (default: yes, unless --out)");
+  command->add_flag(
+      "--spatial,!--no-spatial", arguments->spatial,
+      "Build the spatial guard's bounds, RUN/spatial.lucid (default: yes, unless --out)");
   command
       ->add_option("--leaves", arguments->spatial_options.leaves,
                    "Boxes of the spatial bounds, at most, for a class")

@@ -26,7 +26,8 @@ double RoundingSlack(std::span<const double> gradient) {
 // Moves x to where the member's margin is <= 0, by Newton steps along the coordinates that are free
 // to move. Ensures of `g`: the value and gradient at the x it leaves. False if it does not get
 // there.
-bool Restore(SlopeNetwork& member, std::int32_t label, std::vector<float>& x, Slope& g) {
+bool Restore(SlopeNetwork& member, std::int32_t label, std::span<const char> fixed,
+             std::vector<float>& x, Slope& g) {
   for (int i = 0;; ++i) {
     member.MarginAndGradient(x, label, g);
     if (g.value <= 0) return true;
@@ -35,7 +36,7 @@ bool Restore(SlopeNetwork& member, std::int32_t label, std::vector<float>& x, Sl
     std::vector<double> step(x.size(), 0.0);
     for (std::size_t k = 0; k < x.size(); ++k) {
       const double slope = g.gradient[k];
-      if ((slope > 0 && x[k] <= 0) || (slope < 0 && x[k] >= 1)) continue;
+      if (fixed[k] != 0 || (slope > 0 && x[k] <= 0) || (slope < 0 && x[k] >= 1)) continue;
       step[k] = slope;
       square += slope * slope;
     }
@@ -76,23 +77,27 @@ std::vector<double> SolveKnapsack(std::span<const double> a, std::span<const dou
 }
 
 std::optional<Climb> Ascend(SlopeNetwork& network, SlopeNetwork& member, std::int32_t label,
-                            std::vector<float> start) {
+                            const Domain& domain, std::vector<float> start) {
   Slope f, g, next_g;
   std::vector<float> x = std::move(start);
-  if (!Restore(member, label, x, g)) return std::nullopt;
+  std::vector<char> fixed(x.size());
+  for (std::size_t k = 0; k < x.size(); ++k)
+    fixed[k] = !domain.IsFree(static_cast<std::int64_t>(k));
+  if (!Restore(member, label, fixed, x, g)) return std::nullopt;
   network.MarginAndGradient(x, label, f);
   std::vector<double> low(x.size()), high(x.size());
   double radius = kFirstRadius;
   for (int i = 0; i < kSteps && radius >= kSmallestRadius; ++i) {
     for (std::size_t k = 0; k < x.size(); ++k) {
-      low[k] = -std::min<double>(radius, x[k]);
-      high[k] = std::min<double>(radius, 1 - x[k]);
+      low[k] = fixed[k] != 0 ? 0 : -std::min<double>(radius, x[k]);
+      high[k] = fixed[k] != 0 ? 0 : std::min<double>(radius, 1 - x[k]);
     }
     const double room = -g.value - RoundingSlack(g.gradient);
     const std::vector<double> step = SolveKnapsack(f.gradient, g.gradient, room, low, high);
     std::vector<float> y = x;
     Move(y, step);
-    const bool better = Restore(member, label, y, next_g) && network.Margin(y, label) > f.value;
+    const bool better =
+        Restore(member, label, fixed, y, next_g) && network.Margin(y, label) > f.value;
     radius = better ? std::min(2 * radius, kLargestRadius) : radius / 4;
     if (!better) continue;
     x = std::move(y);

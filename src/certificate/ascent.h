@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "certificate/slope.h"
+#include "lucid/data/domain.h"
 
 namespace lucid {
 
@@ -22,8 +23,8 @@ struct Climb {
 
 // Sequential linear programming over [0,1]^d: maximise N's margin f of class `label` while the
 // member's margin g of it stays <= 0 (both in double arithmetic). Ends at a local maximum; nothing
-// if it gets nowhere with g <= 0 < f. Deterministic.
+// if it gets nowhere with g <= 0 < f. Only features that are free in `domain` move. Deterministic.
 std::optional<Climb> Ascend(SlopeNetwork& network, SlopeNetwork& member, std::int32_t label,
-                            std::vector<float> start);
+                            const Domain& domain, std::vector<float> start);
 
 }  // namespace lucid

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
-#include "data/text.h"
+#include "lucid/data/domain.h"
 
 namespace lucid {
 namespace {
@@ -42,7 +42,8 @@ class Checker {
 };
 
 // Why a class's numbers and witness are not of this run; empty if they are.
-std::string ProblemOf(const ClassBound& bound, std::int64_t label, const Ensemble& ensemble) {
+std::string ProblemOf(const ClassBound& bound, std::int64_t label, const Ensemble& ensemble,
+                      const Result<Domain>& domain) {
   if (bound.label != label) return fmt::format("it is called class {}", bound.label);
   if (!(bound.beta_upper >= 0) || !(bound.beta_lower >= 0) ||
       !(bound.beta_lower <= bound.beta_upper)) {
@@ -61,12 +62,8 @@ std::string ProblemOf(const ClassBound& bound, std::int64_t label, const Ensembl
   if (static_cast<std::int64_t>(witness.x.size()) != inputs) {
     return fmt::format("its witness has {} values, an input has {}", witness.x.size(), inputs);
   }
-  for (std::size_t k = 0; k < witness.x.size(); ++k) {
-    if (!(witness.x[k] >= 0 && witness.x[k] <= 1)) {
-      return fmt::format("value {} of its witness is {}, outside [0, 1]", k, witness.x[k]);
-    }
-  }
-  return "";
+  const Status inside = domain.ok() ? domain->Contains(witness.x) : Status(domain.error());
+  return inside.ok() ? "" : "its witness: " + inside.error().message;
 }
 
 Result<double> LargestMemberError(const Ensemble& ensemble, int threads,
@@ -126,8 +123,8 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   check.Same("rows", c.rows, manifest.rows);
   check.Same("members", c.members, ensemble.members());
   check.Same("partial", c.partial, manifest.partial);
-  check.Ask("domain", c.domain == "box" || c.domain == "schema",
-            fmt::format("{} is neither box nor schema", Quoted(c.domain)));
+  const Result<Domain> domain = Domain::Named(c.domain, manifest.schema);
+  check.Ask("domain", domain.ok(), domain.ok() ? "" : domain.error().message);
   const double error = Evaluator(network).ConfidenceErrorBound();
   check.Ask(
       "forward error of N", c.network_error == error,
@@ -144,7 +141,7 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
       check.NotDone(name, "the classes are not those of the run");
       continue;
     }
-    const std::string problem = ProblemOf(c.classes[k], k, ensemble);
+    const std::string problem = ProblemOf(c.classes[k], k, ensemble, domain);
     check.Ask(name, problem.empty(), problem);
   }
   return check.Finish();

@@ -31,11 +31,12 @@ struct Finding {
 class Recomputation {
  public:
   Recomputation(const Certificate& certificate, const Ensemble& ensemble, const ProofFile& file,
-                const std::vector<ProofTree>& trees, std::vector<Finding>& findings,
-                ProgressCallback progress)
+                const Domain& domain, const std::vector<ProofTree>& trees,
+                std::vector<Finding>& findings, ProgressCallback progress)
       : certificate_(certificate),
         ensemble_(ensemble),
         file_(file),
+        domain_(domain),
         trees_(trees),
         findings_(findings),
         progress_(std::move(progress)) {}
@@ -95,7 +96,7 @@ class Recomputation {
     const ProofTree& tree = trees_[label];
     const std::uint64_t place = PlaceOf(piece, 0);
     if (Settled(label, place)) return Ok();
-    if (worker.bounder.EnterRegion(tree.ChildRegion(child.node, child.side))) {
+    if (worker.bounder.EnterRegion(tree.ChildRegion(child.node, child.side, domain_))) {
       Report(label, place,
              fmt::format("node {} has no {} child, but there may be inputs", tree.IdOf(child.node),
                          child.side == 0 ? "first" : "second"));
@@ -115,7 +116,7 @@ class Recomputation {
         continue;
       }
       const ProofTree& tree = trees_[part.label];
-      const ProofRegion region = tree.RegionOf(tree.Find(part.node.id));
+      const ProofRegion region = tree.RegionOf(tree.Find(part.node.id), domain_);
       Enter(region, Ties::kRule, worker);
       for (const ProofClosing& closing : part.node.closings) {
         const std::uint64_t place = PlaceOf(piece, inside++);
@@ -182,6 +183,7 @@ class Recomputation {
   const Certificate& certificate_;
   const Ensemble& ensemble_;
   const ProofFile& file_;
+  const Domain& domain_;
   const std::vector<ProofTree>& trees_;
   std::vector<Finding>& findings_;
   const ProgressCallback progress_;
@@ -251,7 +253,8 @@ Result<CheckReport> CheckProof(const Certificate& certificate, const Ensemble& e
   }
   const std::string problem = ProblemOf(file->header(), certificate);
   if (!problem.empty()) return refuse(fmt::format("{}: {}", proof, problem));
-  const ProofShape shape(ensemble.network().architecture, ensemble.members());
+  LUCID_ASSIGN(Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  const ProofShape shape(ensemble.network().architecture, ensemble.members(), std::move(domain));
   Result<std::vector<ProofTree>> trees = ReadProofTrees(*file, shape, stop);
   if (!trees.ok()) {
     if (trees.error().kind == ErrorKind::kInterrupted) return trees.error();
@@ -267,7 +270,7 @@ Result<CheckReport> CheckProof(const Certificate& certificate, const Ensemble& e
     finding.wrong = tree.FindProblem(shape, bound.label);
     finding.asked = finding.wrong.empty();
   }
-  Recomputation work(certificate, ensemble, *file, *trees, findings, progress);
+  Recomputation work(certificate, ensemble, *file, shape.domain, *trees, findings, progress);
   LUCID_TRY(work.Run(options.threads, stop));
   for (const ClassBound& bound : certificate.classes) {
     report.checks.push_back(Answer(bound, (*trees)[bound.label], findings[bound.label]));

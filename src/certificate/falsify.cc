@@ -10,6 +10,7 @@
 #include "certificate/pool.h"
 #include "certificate/witness.h"
 #include "lucid/certificate/check.h"
+#include "lucid/data/domain.h"
 #include "random/stream.h"
 
 namespace lucid {
@@ -87,9 +88,10 @@ Found Child(const std::vector<Found>& elites, Stream& stream) {
 // independent and named by its index, so the number of threads does not show.
 class Search {
  public:
-  Search(const Ensemble& ensemble, const FalsifyOptions& options, ProgressCallback progress,
-         std::stop_token stop)
+  Search(const Ensemble& ensemble, Domain domain, const FalsifyOptions& options,
+         ProgressCallback progress, std::stop_token stop)
       : ensemble_(ensemble),
+        domain_(std::move(domain)),
         options_(options),
         progress_(std::move(progress)),
         stop_(std::move(stop)),
@@ -107,9 +109,9 @@ class Search {
 
   // The best local maxima of each class, best first.
   Result<std::vector<std::vector<Found>>> Run() {
-    LUCID_ASSIGN(
-        const std::vector<PoolPoint> pool,
-        MakePool(ensemble_.network(), options_.seed, options_.starts, options_.threads, stop_));
+    LUCID_ASSIGN(std::vector<PoolPoint> pool, MakePool(ensemble_.network(), options_.seed,
+                                                       options_.starts, options_.threads, stop_));
+    if (!domain_.groups().empty()) MoveIntoDomain(pool);
     LUCID_ASSIGN(const auto candidates, Score(pool, first_, progress_));
     std::vector<std::vector<Found>> elites(static_cast<std::size_t>(classes_));
     for (std::int32_t c = 0; c < classes_; ++c) {
@@ -133,6 +135,16 @@ class Search {
     SlopeNetwork network, member;
   };
 
+  // Inside the domain there is no boundary to stand on.
+  void MoveIntoDomain(std::vector<PoolPoint>& pool) {
+    for (PoolPoint& point : pool) {
+      domain_.Project(std::span(point.x));
+      const std::span<const double> logits = workers_.front().network.Logits(point.x);
+      point.label = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+      point.other = point.label;
+    }
+  }
+
   Result<std::vector<std::vector<Candidate>>> Score(std::span<const PoolPoint> pool,
                                                     std::size_t per_class,
                                                     const ProgressCallback& progress) {
@@ -147,6 +159,7 @@ class Search {
       const std::int64_t index = (label * kRounds + round) * children_ + i;
       Stream stream(options_.seed, "falsify child", static_cast<std::uint64_t>(index));
       starts.push_back(Child(elites, stream));
+      domain_.Project(std::span(starts.back().x));
     }
     std::vector<PoolPoint> points;
     points.reserve(elites.size());
@@ -166,7 +179,7 @@ class Search {
       Worker& worker = workers_[index];
       ensemble_.CopyParameters(starts[i].member, worker.member.parameters());
       std::optional<lucid::Climb> top =
-          Ascend(worker.network, worker.member, label, std::move(starts[i].x));
+          Ascend(worker.network, worker.member, label, domain_, std::move(starts[i].x));
       starts[i].f = top.has_value() ? top->f : 0;
       starts[i].x = top.has_value() ? std::move(top->x) : std::vector<float>();
       const std::lock_guard lock(mutex);
@@ -181,6 +194,7 @@ class Search {
   }
 
   const Ensemble& ensemble_;
+  const Domain domain_;
   const FalsifyOptions options_;
   const ProgressCallback progress_;
   const std::stop_token stop_;
@@ -222,7 +236,8 @@ Result<FalsifyReport> Falsify(const Certificate& certificate, const Ensemble& en
   for (const ClassBound& bound : certificate.classes) {
     report.checks.checks.push_back(CheckWitness(bound, ensemble));
   }
-  Search search(ensemble, options, progress, std::move(stop));
+  LUCID_ASSIGN(Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  Search search(ensemble, std::move(domain), options, progress, std::move(stop));
   LUCID_ASSIGN(const auto found, search.Run());
   report.points = search.points();
   report.ascents = search.ascents();

@@ -39,10 +39,21 @@ std::string MisfitOf(const ProofClosing& closing, std::int32_t label, const Proo
   return "";
 }
 
+// An empty region's ends cross.
+void ShrinkTo(const Domain& domain, ProofRegion& region) {
+  if (domain.Shrink(region.lower, region.upper)) return;
+  region.lower.front() = 1;
+  region.upper.front() = 0;
+}
+
 }  // namespace
 
-ProofShape::ProofShape(const Architecture& architecture, std::int64_t ensemble_members)
-    : inputs(architecture.inputs()), classes(architecture.classes()), members(ensemble_members) {
+ProofShape::ProofShape(const Architecture& architecture, std::int64_t ensemble_members,
+                       Domain inputs_domain)
+    : inputs(architecture.inputs()),
+      classes(architecture.classes()),
+      members(ensemble_members),
+      domain(std::move(inputs_domain)) {
   const auto layers = architecture.layers();
   for (std::size_t m = 0; m + 1 < layers.size(); ++m) {
     hidden.push_back(layers[m].outputs);
@@ -205,13 +216,20 @@ void ProofTree::Narrow(const Node& node, int side, ProofRegion& region) const {
   }
 }
 
-ProofRegion ProofTree::ChildRegion(std::size_t node, int side) const {
-  ProofRegion region = RegionOf(node);
+ProofRegion ProofTree::ChildRegion(std::size_t node, int side, const Domain& domain) const {
+  ProofRegion region = PathTo(node);
   Narrow(nodes_[node], side, region);
+  ShrinkTo(domain, region);
   return region;
 }
 
-ProofRegion ProofTree::RegionOf(std::size_t node) const {
+ProofRegion ProofTree::RegionOf(std::size_t node, const Domain& domain) const {
+  ProofRegion region = PathTo(node);
+  ShrinkTo(domain, region);
+  return region;
+}
+
+ProofRegion ProofTree::PathTo(std::size_t node) const {
   ProofRegion region;
   region.lower.assign(static_cast<std::size_t>(inputs_), 0.0);
   region.upper.assign(static_cast<std::size_t>(inputs_), 1.0);

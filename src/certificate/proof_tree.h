@@ -11,17 +11,19 @@
 #include "certificate/proof_reader.h"
 #include "certificate/proof_region.h"
 #include "lucid/base/result.h"
+#include "lucid/data/domain.h"
 #include "lucid/nn/architecture.h"
 
 namespace lucid {
 
 // What a proof has to fit.
 struct ProofShape {
-  explicit ProofShape(const Architecture& architecture, std::int64_t ensemble_members);
+  ProofShape(const Architecture& architecture, std::int64_t ensemble_members, Domain inputs_domain);
 
   std::int64_t inputs = 0, classes = 0, members = 0;
   std::vector<std::int64_t> hidden;  // units of each hidden layer
   std::int64_t duals = 0;            // multipliers of a closing
+  Domain domain;
 };
 
 class ProofTree {
@@ -37,9 +39,10 @@ class ProofTree {
   std::uint64_t IdOf(std::size_t node) const { return nodes_[node].id; }
   // Requires: ProblemOf was asked and found none.
   std::span<const Missing> missing() const { return missing_; }
-  // Where the path from the root leads. Requires: as above.
-  ProofRegion RegionOf(std::size_t node) const;
-  ProofRegion ChildRegion(std::size_t node, int side) const;
+  // Where the path from the root leads: no larger than the inputs of the domain there. Requires: as
+  // above.
+  ProofRegion RegionOf(std::size_t node, const Domain& domain) const;
+  ProofRegion ChildRegion(std::size_t node, int side, const Domain& domain) const;
   // The node of this id. Requires: it is there.
   std::size_t Find(std::uint64_t id) const;
 
@@ -65,6 +68,7 @@ class ProofTree {
   std::size_t FindOrNone(std::uint64_t id) const;
   std::string Link();
   std::string FollowPairs(const ProofShape& shape, std::int32_t label);
+  ProofRegion PathTo(std::size_t node) const;
   void Narrow(const Node& node, int side, ProofRegion& region) const;
   std::string NameOfPair(std::uint64_t pair, const ProofShape& shape, std::int32_t label) const;
 

@@ -98,20 +98,44 @@ bool Domain::Shrink(std::span<double> lower, std::span<double> upper) const {
   return true;
 }
 
+const Domain::Group* Domain::GroupOf(std::int64_t feature) const {
+  const auto found = std::ranges::find_if(groups_, [&](const Group& group) {
+    return feature >= group.first && feature < group.first + group.width;
+  });
+  return found == groups_.end() ? nullptr : &*found;
+}
+
+template <typename T>
+void Domain::ProjectAny(std::span<T> x) const {
+  for (const Group& group : groups_) {
+    const auto part =
+        x.subspan(static_cast<std::size_t>(group.first), static_cast<std::size_t>(group.width));
+    const auto distance = [&](const std::vector<float>& point) {
+      double sum = 0;
+      for (std::size_t j = 0; j < point.size(); ++j) {
+        const double difference = static_cast<double>(point[j]) - static_cast<double>(part[j]);
+        sum += difference * difference;
+      }
+      return sum;
+    };
+    std::ranges::copy(*std::ranges::min_element(group.points, {}, distance), part.begin());
+  }
+}
+void Domain::Project(std::span<double> x) const { ProjectAny(x); }
+void Domain::Project(std::span<float> x) const { ProjectAny(x); }
+
 double Domain::CutOf(std::int64_t feature, double lower, double upper) const {
   const double middle = 0.5 * (lower + upper);
-  for (const Group& group : groups_) {
-    if (feature < group.first || feature >= group.first + group.width) continue;
-    // Between two values that are there, so that each side gets one of them.
-    double below = lower, above = upper;
-    for (const std::vector<float>& point : group.points) {
-      const double value = point[static_cast<std::size_t>(feature - group.first)];
-      if (value <= middle) below = std::max(below, value);
-      if (value > middle) above = std::min(above, value);
-    }
-    return 0.5 * (below + above);
+  const Group* group = GroupOf(feature);
+  if (group == nullptr) return middle;
+  // Between two values that are there, so that each side gets one of them.
+  double below = lower, above = upper;
+  for (const std::vector<float>& point : group->points) {
+    const double value = point[static_cast<std::size_t>(feature - group->first)];
+    if (value <= middle) below = std::max(below, value);
+    if (value > middle) above = std::min(above, value);
   }
-  return middle;
+  return 0.5 * (below + above);
 }
 
 }  // namespace lucid

@@ -123,6 +123,17 @@ TEST(Domain, CutsSeparateAllRecordsAndLoseNone) {
   EXPECT_EQ(leaves, 3 * 5 * 2);
 }
 
+TEST(Domain, ProjectsToTheNearestRecord) {
+  const Domain domain = Domain::OfSchema(AnySchema());
+  std::vector<float> x{0.3F, 0.4F, 0.7F, 0.1F, 0.9F, 0.1F, 0.6F};
+  EXPECT_FALSE(domain.Contains(x).ok());
+  domain.Project(std::span(x));
+  EXPECT_THAT(x, ElementsAre(0.3F, 0, 1, 0, 1, 0, 1));
+  EXPECT_TRUE(domain.Contains(x).ok());
+  EXPECT_TRUE(domain.IsFree(0));
+  for (const std::int64_t j : {1, 3, 4, 5, 6}) EXPECT_FALSE(domain.IsFree(j));
+}
+
 TEST(Domain, OnlyBoxAndSchemaAreNames) {
   EXPECT_EQ(Domain::Named("box", AnySchema())->name(), "box");
   EXPECT_EQ(Domain::Named("schema", AnySchema())->name(), "schema");

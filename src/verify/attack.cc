@@ -90,7 +90,7 @@ class PairSearch {
   PairSearch(const Network& network, const Members& members, std::int32_t label,
              const AttackOptions& options, std::stop_token stop)
       : network_(network), members_(members), label_(label), options_(options), stop_(stop) {
-    const Worker fresh(network, label);
+    const Worker fresh(network, label, options.domain);
     workers_.assign(static_cast<std::size_t>(EffectiveThreads(options.threads)), fresh);
   }
 
@@ -129,9 +129,9 @@ class PairSearch {
 
  private:
   struct Worker {
-    Worker(const Network& n, std::int32_t label)
+    Worker(const Network& n, std::int32_t label, const Domain* domain)
         : network(n.architecture, n.parameters, label),
-          ascent(n.architecture.inputs()),
+          ascent(n.architecture.inputs(), domain),
           parameters(n.parameters.size()) {}
     NetworkGradient network, member;
     PairAscent ascent;
@@ -214,9 +214,18 @@ class PairSearch {
         if (stream.Below(2) == 0) x[j] = other[j];
       }
     }
+    if (options_.domain != nullptr) MoveInto(*options_.domain, stream, x);
     if (stream.Below(4) == 0) mutant.member = elites[pick()].member;
     mutant.box = stream.Below(2) == 0 ? kFromElite : kFromPool;
     return mutant;
+  }
+
+  // Now and then another category; what was moved off the domain goes to the nearest one.
+  static void MoveInto(const Domain& domain, Stream& stream, Point& x) {
+    domain.Project(std::span(x));
+    if (domain.groups().empty() || stream.Below(2) == 0) return;
+    const Domain::Group& group = domain.groups()[stream.Below(domain.groups().size())];
+    std::ranges::copy(group.points[stream.Below(group.points.size())], x.begin() + group.first);
   }
 
   Status ClimbAll(std::vector<Candidate> tasks) {
@@ -246,8 +255,9 @@ class PairSearch {
 // Turns elites into witnesses: float32 inputs whose signs of f and g are beyond rounding errors.
 class Certifier {
  public:
-  Certifier(const Network& network, const Members& members, std::int32_t label)
-      : members_(members), label_(label), evaluator_(network) {}
+  Certifier(const Network& network, const Members& members, std::int32_t label,
+            const Domain* domain)
+      : members_(members), label_(label), domain_(domain), evaluator_(network) {}
 
   AttackResult Run(std::span<const Candidate> elites) {
     AttackResult best;
@@ -270,7 +280,7 @@ class Certifier {
   void Certify(const Candidate& elite, AttackResult& best) {
     const Network member = members_.Member(elite.member);
     Pair pair(member, label_);
-    PairAscent ascent(member.architecture.inputs());
+    PairAscent ascent(member.architecture.inputs(), domain_);
     // Deeper and deeper inside until float32 inputs and the error bound fit.
     const double first = 2 * pair.evaluator.ConfidenceErrorBound();
     for (double depth = first; depth < elite.f; depth = 4 * depth + 1e-9) {
@@ -315,6 +325,7 @@ class Certifier {
 
   const Members& members_;
   std::int32_t label_;
+  const Domain* domain_;
   Evaluator evaluator_;
 };
 
@@ -345,9 +356,10 @@ Status Validate(const Network& network, const Members& members, std::int32_t lab
 }  // namespace
 
 AttackResult CertifyPair(const Network& network, const Members& members, std::int32_t label,
-                         std::int64_t member, const std::vector<double>& x, double f) {
+                         std::int64_t member, const std::vector<double>& x, double f,
+                         const Domain* domain) {
   const Candidate candidate{x, member, kPolish, f};
-  return Certifier(network, members, label).Run({&candidate, 1});
+  return Certifier(network, members, label, domain).Run({&candidate, 1});
 }
 
 Result<AttackResult> Attack(const Network& network, const Members& members, std::int32_t label,
@@ -355,11 +367,15 @@ Result<AttackResult> Attack(const Network& network, const Members& members, std:
                             std::stop_token stop) {
   LUCID_TRY(Validate(network, members, label, data, options));
   if (members.count() == 0) return AttackResult{};
-  const std::vector<float> pool = DrawBoundary(network, label, data, options.pool, options.seed);
+  std::vector<float> pool = DrawBoundary(network, label, data, options.pool, options.seed);
   if (pool.empty()) return AttackResult{};
+  const auto inputs = static_cast<std::size_t>(network.architecture.inputs());
+  for (std::size_t at = 0; options.domain != nullptr && at < pool.size(); at += inputs) {
+    options.domain->Project(std::span(pool).subspan(at, inputs));
+  }
   LUCID_ASSIGN(const std::vector<Candidate> elites,
                PairSearch(network, members, label, options, stop).Run(pool));
-  return Certifier(network, members, label).Run(elites);
+  return Certifier(network, members, label, options.domain).Run(elites);
 }
 
 }  // namespace lucid

@@ -11,6 +11,7 @@
 #include "hyper/members.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/data/domain.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -20,6 +21,7 @@ struct AttackOptions {
   int threads = 0;                     // 0: all cores; the result does not depend on it
   std::int64_t pool = 900;             // boundary points that all members are scored on
   std::int64_t local_searches = 1500;  // sequential-LP ascents from elites and their mutations
+  const Domain* domain = nullptr;      // where witnesses have to lie; null: [0,1]^d
 };
 
 struct AttackResult {
@@ -27,7 +29,7 @@ struct AttackResult {
   std::optional<Witness> witness;
 };
 
-// Ensures, if there is a witness: x in [0,1]^d (float32), exact f(x) >= beta_lower > 0 and exact
+// Ensures, if there is a witness: x in the domain (float32), exact f(x) >= beta_lower > 0 and exact
 // g_member(x) <= 0, where f and g are the confidences of `label` in N and in the member. (Proved by
 // the forward pass's error bound.) A function of the networks, `data` and the options but threads.
 // `data` (rows x inputs, may be empty) are sample inputs that starting points are drawn from,
@@ -38,8 +40,10 @@ Result<AttackResult> Attack(const Network& network, const Members& members, std:
                             std::stop_token stop = {});
 
 // Makes a witness of an input where f is about `f` and g_member about 0 or less: moves it as little
-// as it takes for float32 and the forward errors. No witness (beta_lower 0) if that fails.
+// as it takes for float32 and the forward errors, inside the domain if it is there. No witness
+// (beta_lower 0) if that fails.
 AttackResult CertifyPair(const Network& network, const Members& members, std::int32_t label,
-                         std::int64_t member, const std::vector<double>& x, double f);
+                         std::int64_t member, const std::vector<double>& x, double f,
+                         const Domain* domain = nullptr);
 
 }  // namespace lucid

@@ -47,7 +47,9 @@ void BoxKnapsack::Solve(std::span<const double> a, std::span<const double> b, do
   }
 }
 
-PairAscent::PairAscent(std::int64_t inputs) {
+PairAscent::PairAscent(std::int64_t inputs, const Domain* domain)
+    : fixed_(static_cast<std::size_t>(inputs), 0) {
+  for (std::int64_t j = 0; domain != nullptr && j < inputs; ++j) fixed_[j] = !domain->IsFree(j);
   for (auto* vector : {&f_here_, &g_here_, &g_slope_, &low_, &high_, &step_, &trial_}) {
     vector->resize(static_cast<std::size_t>(inputs));
   }
@@ -60,10 +62,10 @@ std::optional<double> PairAscent::Restore(NetworkGradient& member, double target
     if (g <= target) return g;
     if (i == steps) return std::nullopt;
     member.Gradient(g_slope_);
-    // Only coordinates that can still move count.
+    // Only coordinates that can move count.
     double length = 0;
     for (std::size_t j = 0; j < x.size(); ++j) {
-      const bool stuck = g_slope_[j] > 0 ? x[j] <= 0 : x[j] >= 1;
+      const bool stuck = fixed_[j] != 0 || (g_slope_[j] > 0 ? x[j] <= 0 : x[j] >= 1);
       if (stuck) g_slope_[j] = 0;
       length += g_slope_[j] * g_slope_[j];
     }
@@ -84,8 +86,8 @@ std::optional<double> PairAscent::Climb(NetworkGradient& network, NetworkGradien
   member.Gradient(g_here_);
   for (int i = 0; i < kMaxSteps && radius >= box.smallest; ++i) {
     for (std::size_t j = 0; j < x.size(); ++j) {
-      low_[j] = std::max(-radius, -x[j]);
-      high_[j] = std::min(radius, 1 - x[j]);
+      low_[j] = fixed_[j] != 0 ? 0 : std::max(-radius, -x[j]);
+      high_[j] = fixed_[j] != 0 ? 0 : std::min(radius, 1 - x[j]);
     }
     knapsack_.Solve(f_here_, g_here_, -*g, low_, high_, step_);
     for (std::size_t j = 0; j < x.size(); ++j) trial_[j] = std::clamp(x[j] + step_[j], 0.0, 1.0);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lucid/data/domain.h"
 #include "verify/network_gradient.h"
 
 namespace lucid {
@@ -37,7 +38,8 @@ struct TrustBox {
 // only: nothing here is proved. One object per thread.
 class PairAscent {
  public:
-  explicit PairAscent(std::int64_t inputs);
+  // Within `domain`: only features that are free move. None: all of [0,1]^d.
+  explicit PairAscent(std::int64_t inputs, const Domain* domain = nullptr);
 
   // From any x of the box to a local maximum. Ensures, if there is a value: it is f(x), g(x) <= 0
   // and x is in the box. None: no x with g(x) <= 0 was found.
@@ -50,6 +52,7 @@ class PairAscent {
 
  private:
   BoxKnapsack knapsack_;
+  std::vector<char> fixed_;
   std::vector<double> f_here_, g_here_, g_slope_, low_, high_, step_, trial_;
 };
 

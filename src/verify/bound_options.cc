@@ -61,6 +61,7 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
   LUCID_TRY(ValidateCommon(classes));
   constexpr std::int64_t kLeast = std::int64_t{1} << 20;
   if (memory < kLeast) return Refuse("memory", memory, fmt::format("at least {} bytes", kLeast));
+  if (domain != "box" && domain != "schema") return Refuse("domain", domain, "box or schema");
   if (!proof.empty() && resume) {
     return InvalidInput("a proof is written in one go: --proof cannot be combined with --resume");
   }
@@ -68,7 +69,8 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
 }
 
 std::string NativeBoundOptions::Canonical() const {
-  return fmt::format("native gap={:a} seed={} proof={}", gap, seed, proof.empty() ? "no" : "yes");
+  return fmt::format("native domain={} gap={:a} seed={} proof={}", domain, gap, seed,
+                     proof.empty() ? "no" : "yes");
 }
 
 Status MilpBoundOptions::Validate(std::int32_t classes) const {

@@ -30,4 +30,18 @@ BoundStatus StatusOf(const ClassBound& bound, bool finished) {
   return finished ? BoundStatus::kGap : BoundStatus::kDeadline;
 }
 
+bool ShrinkBox(const Domain& domain, Box& box) {
+  if (domain.groups().empty()) return true;
+  std::vector<double> lower, upper;
+  lower.reserve(box.size());
+  upper.reserve(box.size());
+  for (const Interval& side : box) {
+    lower.push_back(side.lower);
+    upper.push_back(side.upper);
+  }
+  if (!domain.Shrink(lower, upper)) return false;
+  for (std::size_t j = 0; j < box.size(); ++j) box[j] = {lower[j], upper[j]};
+  return true;
+}
+
 }  // namespace lucid

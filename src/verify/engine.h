@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bounds/neuron_bounds.h"
 #include "hyper/members.h"
 #include "lucid/base/digest.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/data/domain.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
@@ -33,5 +35,8 @@ Digest JournalKey(const Ensemble& ensemble, const std::string& options);
 
 // Of a class whose bounds are set. finished: it ended by itself, as tight as was asked.
 BoundStatus StatusOf(const ClassBound& bound, bool finished);
+
+// Makes the box as small as the inputs of the domain in it allow. False: there are none.
+bool ShrinkBox(const Domain& domain, Box& box);
 
 }  // namespace lucid

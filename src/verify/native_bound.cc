@@ -39,12 +39,14 @@ class NativeBound {
     journal_.certificate.command = options.command;
     journal_.certificate.engine = "native";
     journal_.certificate.options = options.Canonical();
+    journal_.certificate.domain = options.domain;
   }
 
   Result<Certificate> Run() {
     Certificate& certificate = journal_.certificate;
     const auto classes = static_cast<std::int32_t>(certificate.classes.size());
     LUCID_TRY(options_.Validate(classes));
+    LUCID_ASSIGN(domain_, Domain::Named(options_.domain, ensemble_.manifest().schema));
     LUCID_TRY(OpenJournal());
     LUCID_ASSIGN(certificate.member_error, LargestError(members_, options_.threads));
     LUCID_TRY(OpenProof());
@@ -121,6 +123,7 @@ class NativeBound {
     search.memory = options_.memory;
     search.deadline = deadline;
     search.stop = stop_;
+    search.domain = &*domain_;
     search.proof = proof_ ? &*proof_ : nullptr;
     double latest = bound.beta_upper;  // proved by now
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
@@ -150,6 +153,7 @@ class NativeBound {
     AttackOptions attack;
     attack.seed = options_.seed;
     attack.threads = options_.threads;
+    attack.domain = &*domain_;
     attack.local_searches =
         ensemble_.network().architecture.inputs() <= kFewInputs ? kFewSearches : kManySearches;
     const Result<AttackResult> found =
@@ -188,6 +192,7 @@ class NativeBound {
   const std::stop_token stop_;
   const EnsembleMembers members_;
   NativeJournal journal_;
+  std::optional<Domain> domain_;
   std::optional<ProofWriter> proof_;
 };
 

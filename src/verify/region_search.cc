@@ -28,10 +28,10 @@ constexpr TrustBox kFromRegion{0.1, 1e-3};
 constexpr double kReportEvery = 0.2;  // seconds
 
 struct Worker {
-  Worker(const Network& network, std::int32_t label)
+  Worker(const Network& network, std::int32_t label, const Domain* domain)
       : bounder(network),
         gradient(network.architecture, network.parameters, label),
-        ascent(network.architecture.inputs()),
+        ascent(network.architecture.inputs(), domain),
         parameters(network.parameters.size()) {}
   RegionBounder bounder;
   NetworkGradient gradient, member_gradient;
@@ -40,10 +40,10 @@ struct Worker {
 };
 
 std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
-                                                 int threads) {
+                                                 int threads, const Domain* domain = nullptr) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (int w = 0; w < EffectiveThreads(threads); ++w) {
-    workers.push_back(std::make_unique<Worker>(network, label));
+    workers.push_back(std::make_unique<Worker>(network, label, domain));
   }
   return workers;
 }
@@ -95,7 +95,7 @@ class RegionSearch {
         options_(options),
         witnesses_(witnesses),
         cut_phases_(network.architecture.inputs() > kFewInputs),
-        workers_(MakeWorkers(network, label, options.threads)) {}
+        workers_(MakeWorkers(network, label, options.threads, options.domain)) {}
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -217,6 +217,7 @@ class RegionSearch {
   Result<bool> Screen() {
     RegionNode root;
     root.region.box = UnitBox(network_.architecture.inputs());
+    Shrink(root.region.box);
     for (auto& worker : workers_) worker->bounder.EnterRegion(root.region);
     std::vector<Outcome> pairs;
     for (std::int32_t member = 0; member < members_.count(); ++member) {
@@ -380,7 +381,9 @@ class RegionSearch {
       ProofNode how;
       how.split = ProofNode::Split::kInput;
       how.unit = advice.input;
-      how.at = 0.5 * (side.lower + side.upper);
+      how.at = options_.domain == nullptr
+                   ? 0.5 * (side.lower + side.upper)
+                   : options_.domain->CutOf(how.unit, side.lower, side.upper);
       consider(how);
     }
     return expansion;
@@ -395,6 +398,7 @@ class RegionSearch {
       if (how.split == ProofNode::Split::kInput) {
         Interval& interval = child.region.box[how.unit];
         (side == 0 ? interval.upper : interval.lower) = how.at;
+        if (!Shrink(child.region.box)) continue;
       } else {
         child.region.phases.push_back(
             {how.layer, how.unit, how.split == ProofNode::Split::kMemberPhase, side == 1});
@@ -407,12 +411,18 @@ class RegionSearch {
     return cut;
   }
 
+  // To the inputs of the domain. False: there are none.
+  bool Shrink(Box& box) const {
+    return options_.domain == nullptr || ShrinkBox(*options_.domain, box);
+  }
+
   int Steps() const { return cut_phases_ ? kSteps : 0; }
 
   // Climbs from where the bound of the entered member is largest: a new witness raises the target.
   void TryPoint(Worker& worker, Expansion& expansion) const {
     if (options_.proof != nullptr) return;
     expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
+    if (options_.domain != nullptr) options_.domain->Project(std::span(expansion.point));
     worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
     expansion.confidence =
         worker.ascent.Climb(worker.gradient, worker.member_gradient, kFromRegion, expansion.point)
@@ -510,7 +520,7 @@ class RegionSearch {
     if (!(expansions[best].confidence > lower * (1 + 1e-6))) return;
     const AttackResult result =
         CertifyPair(network_, members_, label_, nodes[best].alive[WorstOf(nodes[best])].member,
-                    expansions[best].point, expansions[best].confidence);
+                    expansions[best].point, expansions[best].confidence, options_.domain);
     witnesses_.Offer(result.beta_lower, result.witness);
   }
 

@@ -13,6 +13,7 @@
 #include "hyper/members.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/proof.h"
+#include "lucid/data/domain.h"
 #include "verify/witness.h"
 
 namespace lucid {
@@ -34,7 +35,8 @@ struct RegionSearchOptions {
   // Called between rounds with the whole state, when `save_every` seconds have passed. Optional.
   std::function<Status(const std::string& state)> save;
   double save_every = 30;
-  ProofWriter* proof = nullptr;  // optional
+  ProofWriter* proof = nullptr;    // optional
+  const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
 };
 
 struct RegionSearchSummary {
@@ -46,8 +48,8 @@ struct RegionSearchSummary {
   std::int64_t dropped = 0;  // regions given up for want of memory; their bounds are in `upper`
 };
 
-// Ensures: every x of [0,1]^d with N's label `label` and f(x) > upper has g_i(x) > member_error for
-// every member i, whatever ended it. `witnesses` is improved on the way. `state` continues an
+// Ensures: every x of the domain with N's label `label` and f(x) > upper has g_i(x) > member_error
+// for every member i, whatever ended it. `witnesses` is improved on the way. `state` continues an
 // earlier search of the same networks and options ("" starts anew); a damaged one is an error.
 Result<RegionSearchSummary> SearchRegions(const Network& network, const Members& members,
                                           std::int32_t label, double member_error,

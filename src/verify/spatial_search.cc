@@ -106,7 +106,7 @@ class SpatialSearch {
   Leaf Root(std::span<const float> rows) {
     Leaf root;
     root.region.box = UnitBox(network_.architecture.inputs());
-    Shrink(root.region.box);
+    ShrinkBox(domain_, root.region.box);
     root.rest = 0;
     root.guides = GuidesOf(rows);
     for (std::int32_t member = 0; member < members_.count(); ++member) {
@@ -206,14 +206,6 @@ class SpatialSearch {
     return true;
   }
 
-  bool Shrink(Box& box) const {
-    std::vector<double> lower, upper;
-    for (const Interval& side : box) lower.push_back(side.lower), upper.push_back(side.upper);
-    if (!domain_.Shrink(lower, upper)) return false;
-    for (std::size_t j = 0; j < box.size(); ++j) box[j] = {lower[j], upper[j]};
-    return true;
-  }
-
   // Enters the pair's member and gives its bound in the region the worker is in.
   double BoundOf(Pair& pair, double enough, Worker& worker) const {
     members_.CopyParameters(pair.member, worker.parameters);
@@ -286,7 +278,7 @@ class SpatialSearch {
 
   bool Halve(Box& box, const Cut& cut, std::size_t side) const {
     (side == 0 ? box[cut.feature].upper : box[cut.feature].lower) = cut.at;
-    return Shrink(box);
+    return ShrinkBox(domain_, box);
   }
 
   Leaf ChildOf(const Leaf& leaf, const Cut& cut, std::size_t side, Worker& worker) const {

@@ -37,6 +37,12 @@ class Domain {
   // value, unless the feature is free, and there are some on both sides.
   double CutOf(std::int64_t feature, double lower, double upper) const;
 
+  // Makes each group's features those of its nearest point.
+  void Project(std::span<double> x) const;
+  void Project(std::span<float> x) const;
+  // Whether the feature can take any value of [0,1], whatever the others are.
+  bool IsFree(std::int64_t feature) const { return GroupOf(feature) == nullptr; }
+
   // Features first .. first + width - 1 take one of `points` together. Features of no group are
   // free in [0,1].
   struct Group {
@@ -47,6 +53,10 @@ class Domain {
   std::span<const Group> groups() const { return groups_; }
 
  private:
+  const Group* GroupOf(std::int64_t feature) const;
+  template <typename T>
+  void ProjectAny(std::span<T> x) const;
+
   std::vector<std::string> names_;  // of the features
   bool schema_ = false;
   std::vector<Group> groups_;
