@@ -153,7 +153,7 @@ class Recomputation {
     }
     if (worker.member_empty) return -kInfinity;
     if (closing.empty) return kInfinity;
-    return worker.bounder.Bound(label, closing.other, certificate_.member_error, closing.lambda,
+    return worker.bounder.Bound(label, closing.other, closing.below, certificate_.member_error, closing.lambda,
                                 closing.dual);
   }
 

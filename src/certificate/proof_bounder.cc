@@ -332,25 +332,26 @@ double ProofBounder::RowBound(std::size_t m, std::size_t unit, double factor, bo
   return FinishAtInput();
 }
 
-// f - lambda (g - e) <= N_c - N_c'' - lambda (P_c - P_c'' - e), whose terms in z and delta of the
-// last hidden layer are cz = (W_c - W_c'') - lambda (W'_c - W'_c''), cd = -lambda (W'_c - W'_c'').
-// It is at least f where g <= e, as lambda >= 0. Below, with A and D of the layer,
+// With c' = `below` and c'' = `other`, f - lambda (P_c - P_c'' - e) is at most
+// N_c - N_c' - lambda (P_c - P_c'' - e), whose terms in z and delta of the last hidden layer are
+// cz = (W_c - W_c') - lambda (W'_c - W'_c''), cd = -lambda (W'_c - W'_c''). It is at least f where
+// P_c - P_c'' <= e, as lambda >= 0. Below, with A and D of the layer,
 //   cz z + cd delta = (cz z + cd delta - A z^ - D d^) + A z^ + D d^
 // for every neuron: the bracket is at most its peak, the rest goes down.
-double ProofBounder::Bound(std::int32_t label, std::int32_t other, double member_error,
-                           double lambda, std::span<const float> dual) {
+double ProofBounder::Bound(std::int32_t label, std::int32_t other, std::int32_t below,
+                           double member_error, double lambda, std::span<const float> dual) {
   if (overflow_) return kInfinity;
   cz_.resize(output_.columns);
   cd_.resize(output_.columns);
   const auto bias = [&](const Matrix& m, std::int32_t c) { return m.bias[c]; };
   above_ = 0;
-  constant_ = bias(output_, label) - bias(output_, other) -
+  constant_ = bias(output_, label) - bias(output_, below) -
               lambda * (bias(member_output_, label) - bias(member_output_, other) - member_error);
-  size_ = std::abs(bias(output_, label)) + std::abs(bias(output_, other)) +
+  size_ = std::abs(bias(output_, label)) + std::abs(bias(output_, below)) +
           lambda * (std::abs(bias(member_output_, label)) + std::abs(bias(member_output_, other)) +
                     member_error);
   for (std::size_t k = 0; k < output_.columns; ++k) {
-    const double w = output_.row(label)[k] - output_.row(other)[k];
+    const double w = output_.row(label)[k] - output_.row(below)[k];
     const double v = lambda * (member_output_.row(label)[k] - member_output_.row(other)[k]);
     cz_[k] = w - v;
     cd_[k] = -v;

@@ -53,8 +53,8 @@ class ProofBounder {
   // Ensures: no x of the region with f(x) > result has P_label - P_other <= member_error. +inf
   // where numbers get too large. Requires: EnterMember was true, lambda >= 0; label and other are
   // different classes; dual holds A then D of every unit, layer by layer, all finite.
-  double Bound(std::int32_t label, std::int32_t other, double member_error, double lambda,
-               std::span<const float> dual);
+  double Bound(std::int32_t label, std::int32_t other, std::int32_t below, double member_error,
+               double lambda, std::span<const float> dual);
 
   // What was found, for tests: of N's sums after EnterRegion, of differences after EnterMember.
   Interval Sum(std::size_t layer, std::size_t unit) const;

@@ -53,6 +53,9 @@ std::string ReadClosing(ByteCursor& in, std::uint8_t flags, ProofClosing& closin
   if (flags > kEmptyFlag) return fmt::format("flags {}", flags);
   closing.empty = flags == kEmptyFlag;
   if (closing.empty) return "";
+  const auto below = in.Take<std::uint32_t>();
+  if (below > kMaxIndex) return fmt::format("N against class {}", below);
+  closing.below = static_cast<std::int32_t>(below);
   closing.lambda = in.Take<double>();
   if (!std::isfinite(closing.lambda) || closing.lambda < 0) {
     return fmt::format("lambda {}", closing.lambda);

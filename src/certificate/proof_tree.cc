@@ -31,6 +31,9 @@ std::string MisfitOf(const ProofClosing& closing, std::int32_t label, const Proo
   if (closing.other >= shape.classes || closing.other == label) {
     return fmt::format("it closes class {} against {}", label, closing.other);
   }
+  if (!closing.empty && (closing.below >= shape.classes || closing.below == label)) {
+    return fmt::format("it measures class {} against {}", label, closing.below);
+  }
   const auto duals = static_cast<std::int64_t>(closing.dual.size());
   if (!closing.empty && duals != shape.duals) {
     return fmt::format("member {} has {} multipliers, a network of this run has {}", closing.member,

@@ -24,6 +24,11 @@ Status CheckClosing(const ProofClosing& closing) {
                                     closing.member, closing.other));
   }
   if (closing.empty) return Ok();
+  if (closing.below < 0) {
+    return InvalidInput(
+        fmt::format("a closing of member {} measures N against class {}: must be >= 0",
+                    closing.member, closing.below));
+  }
   if (!(closing.lambda >= 0) || !std::isfinite(closing.lambda)) {
     return InvalidInput(
         fmt::format("lambda of member {} is {}, must be >= 0", closing.member, closing.lambda));
@@ -79,6 +84,7 @@ void PutClosing(std::string& out, std::int32_t label, std::uint64_t id,
   PutBytes(out, static_cast<std::uint32_t>(closing.member));
   PutBytes(out, static_cast<std::uint32_t>(closing.other));
   if (closing.empty) return;
+  PutBytes(out, static_cast<std::uint32_t>(closing.below));
   PutBytes(out, closing.lambda);
   PutBytes(out, static_cast<std::uint32_t>(closing.dual.size()));
   out.append(reinterpret_cast<const char*>(closing.dual.data()),

@@ -169,7 +169,8 @@ class RegionSearch {
     const double own = BoundBest(question, multipliers, steps, worker);
     // A parent's bound holds here, too; a proof has to close a region by itself.
     double bound = proof ? own : std::min(own, pair.bound);
-    if (proof && bound <= target_) outcome.closing = CloseBy(pair, multipliers, worker, bound);
+    if (proof && bound <= target_)
+      outcome.closing = CloseBy(pair, question, multipliers, worker, bound);
     outcome.alive = bound > target_;  // a proof's multipliers are rounded, and may not do
     if (outcome.alive) outcome.closing.reset();
     outcome.pair.bound = std::max(bound, 0.0);
@@ -178,11 +179,10 @@ class RegionSearch {
   }
 
   // The smallest bound over the classes that N's confidence can be measured against: f is at most
-  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best. (A proof
-  // measures against the member's class.)
+  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best.
   double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
                    Worker& worker) const {
-    if (options_.proof != nullptr || network_.architecture.classes() == 2) {
+    if (network_.architecture.classes() == 2) {
       return worker.bounder.Bound(question, multipliers, steps, target_);
     }
     const Multipliers start = multipliers;
@@ -206,10 +206,11 @@ class RegionSearch {
   }
 
   // After Bound: its multipliers as a proof stores them, and the bound that those give.
-  ProofClosing CloseBy(const RegionPair& pair, const Multipliers& multipliers, Worker& worker,
-                       double& bound) const {
-    ProofClosing closing{pair.member, pair.other, false, multipliers.lambda, worker.bounder.Dual()};
-    bound = worker.bounder.BoundOfDual(Question(pair), closing.lambda, closing.dual);
+  static ProofClosing CloseBy(const RegionPair& pair, const PairQuestion& question,
+                              const Multipliers& multipliers, Worker& worker, double& bound) {
+    ProofClosing closing{pair.member,           pair.other,    false, multipliers.lambda,
+                         worker.bounder.Dual(), question.below};
+    bound = worker.bounder.BoundOfDual(question, closing.lambda, closing.dual);
     return closing;
   }
 
@@ -498,8 +499,9 @@ class RegionSearch {
       multipliers.lambda = pair.lambda;
       Outcome outcome{pair, false, {}};
       if (worker.bounder.EnterMember(worker.parameters)) {
-        worker.bounder.Bound(Question(pair), multipliers, Steps(), target_);
-        outcome.closing = CloseBy(pair, multipliers, worker, outcome.pair.bound);
+        PairQuestion question = Question(pair);
+        BoundBest(question, multipliers, Steps(), worker);
+        outcome.closing = CloseBy(pair, question, multipliers, worker, outcome.pair.bound);
       } else {
         outcome.pair.bound = 0;
         outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};

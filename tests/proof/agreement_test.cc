@@ -40,7 +40,8 @@ struct Instance {
     question.label = static_cast<std::int32_t>(stream.Below(classes));
     question.other =
         static_cast<std::int32_t>((question.label + 1 + stream.Below(classes - 1)) % classes);
-    question.below = question.other;
+    question.below =
+        static_cast<std::int32_t>((question.label + 1 + stream.Below(classes - 1)) % classes);
     question.member_error = 1e-9;
   }
 
@@ -140,8 +141,9 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
     double lambda = 0;
     const std::vector<float> dual = SomeDual(instance, engine, lambda);
     const double theirs = engine.BoundOfDual(instance.question, lambda, dual);
-    const double ours = checker.Bound(instance.question.label, instance.question.other,
-                                      instance.question.member_error, lambda, dual);
+    const double ours =
+        checker.Bound(instance.question.label, instance.question.other, instance.question.below,
+                      instance.question.member_error, lambda, dual);
     // Large multipliers amplify what the two programs charge for rounding.
     double scale = 1 + std::abs(theirs);
     for (const float value : dual) scale += 0.1 * std::abs(value);
@@ -169,7 +171,7 @@ TEST(ProofAgreement, NoInputContradictsTheChecker) {
       ASSERT_TRUE(checker.EnterRegion(instance.CheckersRegion(), ties));
       ASSERT_TRUE(checker.EnterMember(instance.member));
       const PairQuestion& q = instance.question;
-      const double bound = checker.Bound(q.label, q.other, q.member_error, lambda, dual);
+      const double bound = checker.Bound(q.label, q.other, q.below, q.member_error, lambda, dual);
       for (int n = 0; n < 100; ++n) {
         std::vector<double> x = n == 0 ? instance.inside : instance.RandomPoint();
         if (n % 3 == 1) {  // corners, where bounds are tight
@@ -192,7 +194,7 @@ TEST(ProofAgreement, NoInputContradictsTheChecker) {
             EXPECT_LE(d, difference.upper + kRounding);
           }
         }
-        const double f = ours.back()[q.label] - ours.back()[q.other];
+        const double f = ours.back()[q.label] - ours.back()[q.below];
         const double g = theirs.back()[q.label] - theirs.back()[q.other];
         EXPECT_LE(f - lambda * (g - q.member_error), bound + kRounding * (1 + lambda));
       }

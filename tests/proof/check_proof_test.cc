@@ -43,6 +43,7 @@ void ExpectSame(const ProofNode& a, const ProofNode& b) {
     const ProofClosing &x = a.closings[i], &y = b.closings[i];
     EXPECT_EQ(x.member, y.member);
     EXPECT_EQ(x.other, y.other);
+    EXPECT_EQ(x.below, y.below);
     EXPECT_EQ(x.empty, y.empty);
     EXPECT_EQ(x.lambda, y.lambda);
     EXPECT_EQ(x.dual, y.dual);
@@ -80,6 +81,7 @@ TEST(ProofFileTest, BringsBackWhatWasWritten) {
                            0,
                            {}};
       if (!closing.empty) {
+        closing.below = static_cast<std::int32_t>(stream.Below(3));
         closing.lambda = stream.Uniform();
         for (int k = 0; k < 40; ++k) {
           closing.dual.push_back(stream.Below(2) == 0 ? 0 : static_cast<float>(stream.Normal()));
@@ -123,8 +125,10 @@ TEST(ProofFileTest, LeavesNothingBehindUnlessItIsFinished) {
   {
     ProofWriter writer = ProofWriter::Create(folder / "here/proof", header).value();
     ProofNode bad;
-    bad.closings.push_back({0, 1, false, -1, {}});
+    bad.closings.push_back({0, 1, false, -1, {}, 1});
     EXPECT_FALSE(writer.Add(0, bad).ok()) << "a negative lambda";
+    bad.closings = {{0, 1, false, 1, {}}};
+    EXPECT_FALSE(writer.Add(0, bad).ok()) << "N against no class";
     EXPECT_FALSE(writer.Add(2, {}).ok()) << "no such class";
     EXPECT_FALSE(writer.Finish().ok()) << "something is missing";
   }
@@ -148,7 +152,7 @@ class HandMadeProof : public testing::Test {
     for (std::int32_t label = 0; label < 2; ++label) {
       ProofNode root;
       for (std::int32_t member = 0; member < 2; ++member) {
-        root.closings.push_back({member, 1 - label, false, 1, {0, 0}});
+        root.closings.push_back({member, 1 - label, false, 1, {0, 0}, 1 - label});
       }
       nodes_.push_back({label, root});
     }
@@ -336,6 +340,10 @@ TEST_F(HandMadeProof, RecordsThatDoNotFitTheRunAreRefused) {
   refused("it closes member 2, there are 2");
   nodes_[0].node.closings[0].other = 0;
   refused("it closes class 0 against 0");
+  for (const std::int32_t below : {0, 2}) {
+    nodes_[0].node.closings[0].below = below;
+    refused("it measures class 0 against " + std::to_string(below));
+  }
   nodes_[0].node.closings[0].dual = {0, 0, 0};
   refused("member 0 has 3 multipliers, a network of this run has 2");
   nodes_[0].node.split = kMemberPhase, nodes_[0].node.layer = 1;

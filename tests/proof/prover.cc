@@ -97,7 +97,8 @@ class Prover {
     const double bound = bounder_.BoundOfDual(QuestionOf(pair), multipliers_.lambda, dual);
     if (bound <= options_.target) {
       largest_ = std::max(largest_, bound);
-      node.closings.push_back({pair.member, pair.other, false, multipliers_.lambda, dual});
+      node.closings.push_back(
+          {pair.member, pair.other, false, multipliers_.lambda, dual, pair.other});
       return true;
     }
     return false;

@@ -22,6 +22,7 @@ struct ProofClosing {
   bool empty = false;
   double lambda = 0;
   std::vector<float> dual;  // per hidden layer: A of every unit, then D of every unit
+  std::int32_t below = -1;  // c': the class that N's confidence is measured against
 };
 
 struct ProofNode {
