@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "base/files.h"
 #include "command.h"
@@ -20,7 +19,8 @@ namespace {
 struct BoundArguments {
   std::string run, out, engine = "native", variant = "full", tighten = "none";
   std::int32_t label = -1;
-  std::optional<bool> index, spatial;  // by default with the run's own certificate only
+  bool index = false, spatial = false;
+  CLI::Option *index_flag = nullptr, *spatial_flag = nullptr;
   SpatialOptions spatial_options;
   BoundOptions common;
   NativeBoundOptions native;
@@ -87,9 +87,10 @@ std::vector<float> GuidesOf(const Session& session, const Manifest& manifest) {
 // What the guards beyond the scalar one need, beside the run; the certificate names their digests.
 Status BuildParts(const Session& session, const BoundArguments& arguments, const Ensemble& ensemble,
                   Certificate& certificate) {
+  // By default with the run's own certificate only: there is one of each beside a run.
   const bool own = arguments.out.empty();
-  const bool with_index = arguments.index.value_or(own);
-  const bool with_spatial = arguments.spatial.value_or(own);
+  const bool with_index = arguments.index_flag->count() > 0 ? arguments.index : own;
+  const bool with_spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own;
   if (!with_index && !with_spatial) return Ok();
   const std::filesystem::path run(arguments.run);
   LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, certificate.member_error, session.threads,
@@ -209,10 +210,10 @@ void AddBoundCommand(CLI::App& root, Session& session) {
               "Time for all classes together, e.g. 90s, 10m, 8h (default: 8h)");
   command->add_flag("--resume", common.resume,
                     "Go on with the journal that an unfinished search left beside --out");
-  command->add_flag(
+  arguments->index_flag = command->add_flag(
       "--index,!--no-index", arguments->index,
       "Build the exact guard's index, RUN/index.safetensors (default: yes, unless --out)");
-  command->add_flag(
+  arguments->spatial_flag = command->add_flag(
       "--spatial,!--no-spatial", arguments->spatial,
       "Build the spatial guard's bounds, RUN/spatial.lucid (default: yes, unless --out)");
   command

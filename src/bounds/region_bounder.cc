@@ -133,14 +133,148 @@ RegionBounder::RegionBounder(const Network& network)
   gamma_ = GammaUp(2 * (units_ + inputs_) + 64);
 }
 
-bool RegionBounder::EnterRegion(const Region& region) {
+bool RegionBounder::EnterRegion(const Region& region, const Band* band) {
   region_ = &region;
   network_bounded_ = true;
+  cut_count_ = 0;
+  banded_ = band != nullptr;
   for (std::int64_t j = 0; j < inputs_; ++j) x_.Set(j, region.box[j].lower, region.box[j].upper);
-  for (std::size_t m = 0; m < hidden_.size(); ++m) {
-    if (!EnterNetworkLayer(m)) return false;
+  if (banded_) AddPhaseCuts(/*member=*/false);
+  const auto enter = [&] {
+    for (std::size_t m = 0; m < hidden_.size(); ++m) {
+      if (!EnterNetworkLayer(m)) return false;
+    }
+    return true;
+  };
+  if (!enter()) return false;
+  if (banded_) {
+    const std::size_t before = cut_count_;
+    if (!AddBandCuts(*band)) return false;
+    if (cut_count_ > before && !enter()) return false;
+  }
+  network_cuts_ = cut_count_;
+  return true;
+}
+
+void RegionBounder::AddCut(const double* a, double sign, double at_least) {
+  if (cuts_.size() == cut_count_) {
+    cuts_.emplace_back();
+    cuts_.back().a.Reset(inputs_);
+    cuts_.back().reach.Reset(inputs_);
+  }
+  HalfSpace& cut = cuts_[cut_count_];
+  cut.at_least = at_least;
+  cut.middle = -at_least;
+  double reach = 0;
+  for (std::int64_t j = 0; j < inputs_; ++j) {
+    cut.a[j] = sign * a[j];
+    cut.reach[j] = cut.a[j] * x_.radius[j];
+    cut.middle += cut.a[j] * x_.centre[j];
+    reach += std::abs(cut.reach[j]);
+  }
+  if (cut.middle < reach) ++cut_count_;  // else all of the box is in it
+}
+
+// The first layer's phases are linear in x, with the weights as they are.
+void RegionBounder::AddPhaseCuts(bool member) {
+  for (const PhaseSplit& phase : region_->phases) {
+    if (phase.layer != 0 || phase.member != member) continue;
+    const DenseLayer& dense = member ? hidden_[0].member : *hidden_[0].network;
+    const double sign = phase.active ? 1 : -1;
+    AddCut(dense.weights.row(phase.unit), sign, -sign * dense.bias[phase.unit]);
+  }
+}
+
+// f <= u . x + t over the region, so f >= least asks for u . x >= least - t; and f >= v . x + s, so
+// f <= most asks for v . x <= most - s. False: no f of the region is as large as `least`.
+bool RegionBounder::AddBandCuts(const Band& band) {
+  const DenseLayer& output = dense_.back();
+  const std::int64_t classes = output.weights.rows, units = output.weights.columns;
+  const std::int64_t count = classes - 1;
+  row_z_.Reset(2 * count, units);
+  row_d_.Reset(2 * count, units);
+  row_constant_.Reset(2 * count);
+  row_size_.Reset(2 * count);
+  row_value_.Reset(2 * count);
+  const double* c = output.weights.row(band.label);
+  for (std::int64_t r = 0; r < count; ++r) {
+    const std::int64_t other = r < band.label ? r : r + 1;
+    const double* w = output.weights.row(other);
+    const Hidden& top = hidden_.back();
+    for (std::int64_t k = 0; k < units; ++k) {
+      row_z_.row(r)[k] = c[k] - w[k];
+      row_z_.row(count + r)[k] = w[k] - c[k];
+      row_size_[r] += (std::abs(c[k]) + std::abs(w[k])) * top.network_size[k];
+    }
+    row_constant_[r] = output.bias[band.label] - output.bias[other];
+    row_constant_[count + r] = -row_constant_[r];
+    row_size_[r] += std::abs(output.bias[band.label]) + std::abs(output.bias[other]);
+    row_size_[count + r] = row_size_[r];
+  }
+  SubstituteDown(hidden_.size(), /*member=*/false, count);
+  MaximiseOverBox(row_z_, 2 * count, x_.centre.data(), x_.radius.data(), x_.size.data(),
+                  row_value_.data(), row_size_.data());
+  for (std::int64_t r = 0; r < count; ++r) {
+    const double constant = Up(row_constant_[r] + 16 * gamma_ * row_size_[r]);
+    if (Up(constant + row_value_[r]) < band.least && network_bounded_) return false;
+    AddCut(row_z_.row(r), 1, Down(band.least - constant));
+    if (count > 1) continue;  // f is the smallest of several: each may be larger
+    const double under = Up(row_constant_[count + r] + 16 * gamma_ * row_size_[count + r]);
+    AddCut(row_z_.row(count + r), 1, Down(-band.most - under));
   }
   return true;
+}
+
+// max c . x over the box and the cuts is at most max_box (c + mu a) . x - mu at_least for any
+// mu >= 0: cut after cut, the best mu, which is where the slope in mu changes its sign. Adds to
+// `size` what the rounding charge is proportional to.
+void RegionBounder::MaximiseRow(const double* c, double& value, double& size) {
+  cut_row_.assign(c, c + inputs_);
+  double shift = 0;
+  bool changed = false;
+  for (std::size_t n = 0; n < cut_count_; ++n) {
+    const HalfSpace& cut = cuts_[n];
+    const double* reach = cut.reach.data();
+    double slope = cut.middle;  // of the maximum, in mu; where the row is 0, up to the next break
+    for (std::int64_t j = 0; j < inputs_; ++j) slope += cut_row_[j] > 0 ? reach[j] : -reach[j];
+    if (!(slope < 0)) continue;
+    breaks_.clear();
+    for (std::int64_t j = 0; j < inputs_; ++j) {
+      if (cut_row_[j] * reach[j] < 0 || (cut_row_[j] == 0 && reach[j] > 0)) {
+        breaks_.emplace_back(-cut_row_[j] / cut.a[j], j);
+      }
+    }
+    std::ranges::sort(breaks_);
+    double mu = 0;
+    for (const auto& [at, j] : breaks_) {
+      mu = at;
+      slope += 2 * std::abs(reach[j]);
+      if (slope >= 0) break;
+    }
+    if (!(mu > 0)) continue;
+    for (std::int64_t j = 0; j < inputs_; ++j) {
+      cut_row_[j] += mu * cut.a[j];
+      size += mu * std::abs(cut.a[j]) * x_.size[j];
+    }
+    shift += mu * cut.at_least;
+    size += mu * std::abs(cut.at_least);
+    changed = true;
+  }
+  if (!changed) return;
+  double best = -shift;
+  for (std::int64_t j = 0; j < inputs_; ++j) {
+    best += cut_row_[j] * x_.centre[j] + std::abs(cut_row_[j]) * x_.radius[j];
+  }
+  value = std::min(value, best);
+}
+
+// Of the rows in row_z_, over the box and the cuts.
+void RegionBounder::MaximiseRows(std::int64_t count) {
+  MaximiseOverBox(row_z_, count, x_.centre.data(), x_.radius.data(), x_.size.data(),
+                  row_value_.data(), row_size_.data());
+  for (std::int64_t r = 0; cut_count_ > 0 && r < count; ++r) {
+    MaximiseRow(row_z_.row(r), row_value_[r], row_size_[r]);
+  }
 }
 
 bool RegionBounder::EnterNetworkLayer(std::size_t m) {
@@ -165,7 +299,9 @@ bool RegionBounder::EnterNetworkLayer(std::size_t m) {
     layer.upper[k] = Up(centre + reach);
     if (layer.lower[k] < 0 && layer.upper[k] > 0) rows_.push_back(static_cast<std::int32_t>(k));
   }
-  if (m > 0 && !rows_.empty()) LinearRows(m, /*member=*/false, layer.lower, layer.upper);
+  if ((m > 0 || cut_count_ > 0) && !rows_.empty()) {
+    LinearRows(m, /*member=*/false, layer.lower, layer.upper);
+  }
   for (std::int64_t k = 0; k < layer.units; ++k) layer.width[k] = layer.upper[k] - layer.lower[k];
   for (const PhaseSplit& phase : region_->phases) {
     if (phase.member || phase.layer != static_cast<std::int32_t>(m)) continue;
@@ -226,6 +362,21 @@ void RegionBounder::LinearRows(std::size_t m, bool member, PaddedArray& lower, P
     row_constant_[count + r] = -row_constant_[r];
     row_size_[r] = row_size_[count + r] = std::abs(row_constant_[r]);
   }
+  SubstituteDown(m, member, count);
+  MaximiseRows(2 * count);
+  // Slopes are at most 1, so |A| <= |cz| + 2 |cd| and |D| <= |cd|: four times what was summed up.
+  const auto bound = [&](std::int64_t r) {
+    return Up(Up(row_constant_[r] + row_value_[r]) + 16 * gamma_ * row_size_[r]);
+  };
+  for (std::int64_t r = 0; r < count; ++r) {
+    const std::int32_t unit = rows_[r];
+    upper[unit] = std::min(upper[unit], bound(r));
+    lower[unit] = std::max(lower[unit], -bound(count + r));
+  }
+}
+
+// 2 count rows in z (and delta) below layer m become rows in x.
+void RegionBounder::SubstituteDown(std::size_t m, bool member, std::int64_t count) {
   for (std::size_t k = m; k-- > 0;) {
     const Hidden& layer = hidden_[k];
     const auto& alive = member ? layer.alive : layer.network_alive;
@@ -245,17 +396,6 @@ void RegionBounder::LinearRows(std::size_t m, bool member, PaddedArray& lower, P
     }
     std::swap(row_z_, next_z_);
     std::swap(row_d_, next_d_);
-  }
-  MaximiseOverBox(row_z_, 2 * count, x_.centre.data(), x_.radius.data(), x_.size.data(),
-                  row_value_.data(), row_size_.data());
-  // Slopes are at most 1, so |A| <= |cz| + 2 |cd| and |D| <= |cd|: four times what was summed up.
-  const auto bound = [&](std::int64_t r) {
-    return Up(Up(row_constant_[r] + row_value_[r]) + 16 * gamma_ * row_size_[r]);
-  };
-  for (std::int64_t r = 0; r < count; ++r) {
-    const std::int32_t unit = rows_[r];
-    upper[unit] = std::min(upper[unit], bound(r));
-    lower[unit] = std::max(lower[unit], -bound(count + r));
   }
 }
 
@@ -281,6 +421,8 @@ void RegionBounder::Load(std::span<const float> parameters) {
 bool RegionBounder::EnterMember(std::span<const float> parameters) {
   Load(parameters);
   bounded_ = network_bounded_;
+  cut_count_ = network_cuts_;
+  if (banded_) AddPhaseCuts(/*member=*/true);
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     if (!EnterMemberLayer(m)) return false;
   }
@@ -331,7 +473,9 @@ bool RegionBounder::EnterMemberLayer(std::size_t m) {
     const bool both_off = ranges.u[k] <= 0 && ranges.u[k] + ranges.b[k] <= 0;
     if (!both_on && !both_off) rows_.push_back(static_cast<std::int32_t>(k));
   }
-  if (m > 0 && !rows_.empty()) LinearRows(m, /*member=*/true, ranges.a, ranges.b);
+  if ((m > 0 || cut_count_ > 0) && !rows_.empty()) {
+    LinearRows(m, /*member=*/true, ranges.a, ranges.b);
+  }
   for (const PhaseSplit& phase : region_->phases) {
     if (!phase.member || phase.layer != static_cast<std::int32_t>(m)) continue;
     const std::int32_t k = phase.unit;

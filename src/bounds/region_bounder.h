@@ -79,12 +79,23 @@ struct SplitAdvice {
   std::int32_t input = -1;  // the input whose halving promises most; -1: the box is a point
 };
 
+// The confidences that matter: an input with N's label c leaks between these, or a bound is not
+// worth asking for.
+struct Band {
+  std::int32_t label = 0;
+  double least = 0;  // smaller f are good enough already
+  double most = 0;   // proved: no input of the region that leaks has a larger f
+};
+
 // One per thread. Enter a region, then members, then ask.
 class RegionBounder {
  public:
   explicit RegionBounder(const Network& network);
   // Intervals of N's sums. False: the region holds no input. Keeps a reference to `region`.
-  bool EnterRegion(const Region& region);
+  // With a band, everything that is said of the region is said of its inputs with f in the band
+  // only: the half spaces that this and the phases of the first layer leave of the box make all
+  // intervals smaller. (A proof's checker knows no bands.)
+  bool EnterRegion(const Region& region, const Band* band = nullptr);
   // Intervals of the member's differences. False: no input of the region has the member's phases.
   // Requires: EnterRegion was true.
   bool EnterMember(std::span<const float> parameters);
@@ -144,6 +155,18 @@ class RegionBounder {
   };
   enum class Choice { kDefaultLines, kOwnSlopes, kGivenDual };
 
+  // a . x >= at_least, for every x in question.
+  struct HalfSpace {
+    PaddedArray a, reach;  // reach: a times the radius of x
+    double at_least = 0;
+    double middle = 0;  // a . centre - at_least
+  };
+  void AddPhaseCuts(bool member);
+  bool AddBandCuts(const Band& band);
+  void AddCut(const double* a, double sign, double at_least);
+  void MaximiseRow(const double* c, double& value, double& size);
+  void MaximiseRows(std::int64_t count);
+  void SubstituteDown(std::size_t m, bool member, std::int64_t count);
   bool EnterNetworkLayer(std::size_t m);
   void Load(std::span<const float> parameters);
   void MemberIntervals(std::size_t m);
@@ -189,6 +212,11 @@ class RegionBounder {
   const Region* region_ = nullptr;
   Choice choice_ = Choice::kDefaultLines;           // of the last Evaluate
   bool network_bounded_ = false, bounded_ = false;  // no sum can overflow; else nothing is proved
+  std::vector<HalfSpace> cuts_;                     // N's, then the member's
+  std::size_t network_cuts_ = 0, cut_count_ = 0;    // of cuts_ in use
+  bool banded_ = false;
+  std::vector<double> cut_row_;
+  std::vector<std::pair<double, std::int32_t>> breaks_;
   Range x_;
   std::vector<std::int32_t> rows_;
   PaddedMatrix row_z_, row_d_, next_z_, next_d_;

@@ -385,6 +385,48 @@ TEST_P(Bounder, BoxesAndPhasesAroundAnOptimumNeverCutItOff) {
   }
 }
 
+// The confidence of the class in question: the smallest of N_c - N_c'.
+double ConfidenceAt(const Case& made, const Values& values) {
+  const std::vector<Exact>& outputs = values.network.pre.back();
+  Exact confidence = kInfinity;
+  for (std::size_t other = 0; other < outputs.size(); ++other) {
+    if (static_cast<std::int32_t>(other) == made.question.label) continue;
+    confidence = std::min(confidence, outputs[made.question.label] - outputs[other]);
+  }
+  return static_cast<double>(confidence);
+}
+
+// Bands that a leak is just inside of, on both sides: what the half spaces leave of the intervals
+// holds it still.
+TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
+  int smaller = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
+    Stream stream(seed, "band");
+    Case made = RandomCase(GetParam(), stream);
+    made.anchor = Samples(made, made.region, stream).back();
+    const Values values = ValuesAt(made, made.anchor);
+    if (!Leaks(made, values) || !InRegion(made.region, made.anchor, values)) continue;
+    const double f = ConfidenceAt(made, values), slack = 1e-15 * std::abs(f);
+    RegionBounder bounder(made.network);
+    const auto bound = [&](const Band* band) {
+      EXPECT_TRUE(bounder.EnterRegion(made.region, band)) << "UNSOUND";
+      EXPECT_TRUE(bounder.EnterMember(made.member.parameters)) << "UNSOUND";
+      Multipliers multipliers;
+      return bounder.Bound(made.question, multipliers, 5, -kInfinity);
+    };
+    const double without = bound(nullptr);
+    for (const double width : {0.0, 0.01, 1.0}) {
+      const Band band{made.question.label, f - slack - width, f + slack + width};
+      const double with = bound(&band);
+      ASSERT_TRUE(AtOrAbove(with, values.f)) << "band of " << width;
+      smaller += with < without - 1e-6;
+    }
+    EXPECT_EQ(bound(nullptr), without) << "a band left something behind";
+  }
+  if (GetParam().inputs() > 1) EXPECT_GT(smaller, 0) << "bands show nowhere";
+}
+
 TEST_P(Bounder, DualInFloatsGivesTheBoundAgain) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -23,8 +23,21 @@ constexpr double kAbsoluteGap = 1e-6;
 // A second program's rounding differs from ours by less.
 constexpr double kCheckerSlack = 0x1p-30;
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
-// than it costs. (The search itself improves it.)
-constexpr std::int64_t kFewSearches = 600, kManySearches = 4000;
+// than it costs, and where there is time several attacks find what one misses. (The search itself
+// improves it.)
+struct Effort {
+  std::int64_t pool = 900, local_searches = 600;
+  int attacks = 1;
+};
+constexpr double kSecondsForAnAttack = 40;  // of a class's time: an attack takes a tenth of it
+constexpr int kMostAttacks = 8;
+
+Effort EffortFor(std::int64_t inputs, double seconds) {
+  if (inputs <= kFewInputs) return {};
+  const double attacks = std::clamp(seconds / kSecondsForAnAttack, 1.0, 1.0 * kMostAttacks);
+  if (attacks < 2) return {900, 4000, 1};
+  return {4000, 8000, static_cast<int>(attacks)};
+}
 
 class NativeBound {
  public:
@@ -107,7 +120,7 @@ class NativeBound {
     const std::string state = journal_.label == label ? journal_.regions : "";
     journal_.label = label;
     WitnessKeeper witnesses(ensemble_.network(), members_, label, bound.beta_lower, bound.witness);
-    if (state.empty()) LUCID_TRY(RunAttack(label, witnesses));
+    if (state.empty()) LUCID_TRY(RunAttacks(label, deadline, witnesses));
     const auto record = [&](double upper) {
       bound.beta_lower = witnesses.beta_lower();
       bound.witness = witnesses.best();
@@ -149,19 +162,23 @@ class NativeBound {
     return Ok();
   }
 
-  Status RunAttack(std::int32_t label, WitnessKeeper& witnesses) {
+  Status RunAttacks(std::int32_t label, Clock::time_point deadline, WitnessKeeper& witnesses) {
+    const Effort effort =
+        EffortFor(ensemble_.network().architecture.inputs(), -SecondsSince(deadline));
     AttackOptions attack;
-    attack.seed = options_.seed;
+    attack.pool = effort.pool;
+    attack.local_searches = effort.local_searches;
     attack.threads = options_.threads;
     attack.domain = &*domain_;
-    attack.local_searches =
-        ensemble_.network().architecture.inputs() <= kFewInputs ? kFewSearches : kManySearches;
-    const Result<AttackResult> found =
-        Attack(ensemble_.network(), members_, label, {}, attack, stop_);
-    if (!found.ok()) {
-      return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
+    for (int n = 0; n < effort.attacks && Clock::now() < deadline; ++n) {
+      attack.seed = options_.seed + static_cast<std::uint64_t>(n) * 0x9E3779B97F4A7C15;
+      const Result<AttackResult> found =
+          Attack(ensemble_.network(), members_, label, {}, attack, stop_);
+      if (!found.ok()) {
+        return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
+      }
+      witnesses.Offer(found->beta_lower, found->witness);
     }
-    witnesses.Offer(found->beta_lower, found->witness);
     return Ok();
   }
 

@@ -267,8 +267,14 @@ class RegionSearch {
     }));
   }
 
+  // What was not looked at because it is below the target may be as large as that.
+  void CountClosed(double bound) {
+    state_.closed = std::max({state_.closed, bound, UsesBands() ? target_ : 0.0});
+  }
+  bool UsesBands() const { return cut_phases_ && options_.proof == nullptr; }
+
   void Close(Outcome& outcome, RegionNode& node) {
-    state_.closed = std::max(state_.closed, outcome.pair.bound);
+    CountClosed(outcome.pair.bound);
     if (outcome.closing) node.closings.push_back(std::move(*outcome.closing));
   }
   static void AddAlive(const RegionPair& pair, RegionNode& node) {
@@ -350,8 +356,7 @@ class RegionSearch {
     Multipliers multipliers = node.multipliers;
     multipliers.lambda = worst.lambda;
     members_.CopyParameters(worst.member, worker.parameters);
-    if (!worker.bounder.EnterRegion(node.region) ||
-        !worker.bounder.EnterMember(worker.parameters)) {
+    if (!Enter(node.region, node.bound, worker) || !worker.bounder.EnterMember(worker.parameters)) {
       return expansion;  // not reached: it was inhabited when it was made
     }
     PairQuestion question = Question(worst);
@@ -404,7 +409,7 @@ class RegionSearch {
         child.region.phases.push_back(
             {how.layer, how.unit, how.split == ProofNode::Split::kMemberPhase, side == 1});
       }
-      child.inhabited = worker.bounder.EnterRegion(child.region);
+      child.inhabited = Enter(child.region, node.bound, worker);
       if (!child.inhabited) continue;
       child.multipliers = multipliers;
       child.worst = BoundPair(worst, child.multipliers, Steps(), worker);
@@ -430,11 +435,19 @@ class RegionSearch {
             .value_or(0);
   }
 
+  // Only inputs above the target matter, and none above the region's bound leaks. A proof's checker
+  // knows no band.
+  bool Enter(const Region& region, double bound, Worker& worker) const {
+    const Band band{label_, target_, bound};
+    return worker.bounder.EnterRegion(region, UsesBands() ? &band : nullptr);
+  }
+
   // The pairs that are not the worst, in the children of the chosen cuts.
   Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
                            std::vector<Expansion>& expansions) {
     struct Task {
       Child* child;
+      double bound;  // of the parent
       std::size_t from, to;
     };
     std::vector<Task> tasks;
@@ -447,13 +460,14 @@ class RegionSearch {
           if (p != worst) child.others.push_back({nodes[i].alive[p], true, {}});
         }
         for (std::size_t from = 0; from < child.others.size(); from += kChunk) {
-          tasks.push_back({&child, from, std::min(from + kChunk, child.others.size())});
+          tasks.push_back(
+              {&child, nodes[i].bound, from, std::min(from + kChunk, child.others.size())});
         }
       }
     }
     return ForEach(tasks.size(), [&](std::size_t t, Worker& worker) {
       const Task& task = tasks[t];
-      worker.bounder.EnterRegion(task.child->region);
+      Enter(task.child->region, task.bound, worker);
       for (std::size_t p = task.from; p < task.to; ++p) {
         Multipliers multipliers = task.child->multipliers;
         Outcome& outcome = task.child->others[p];
@@ -470,7 +484,10 @@ class RegionSearch {
     for (Child& child : expansion.cut->children) {
       RegionNode next;
       next.id = state_.next_id++;
-      if (!child.inhabited) continue;
+      if (!child.inhabited) {
+        CountClosed(0);
+        continue;
+      }
       ++state_.regions;
       state_.bounds += static_cast<std::int64_t>(node.alive.size());
       next.region = std::move(child.region);
@@ -488,7 +505,7 @@ class RegionSearch {
   Status GiveUp(RegionNode& node) {
     ++state_.dropped;
     if (options_.proof == nullptr) {
-      state_.closed = std::max(state_.closed, node.bound);
+      CountClosed(node.bound);
       return Ok();
     }
     Worker& worker = *workers_.front();
