@@ -1,7 +1,7 @@
 # Everything by its Debian 12 package; `./dev setup` installs them.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto SSL)
 find_package(ZLIB REQUIRED)
 find_package(CURL REQUIRED)
 find_package(hwy REQUIRED)
@@ -9,9 +9,13 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(libzip REQUIRED)
-list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP, FindMPFR, FindSodium
 find_package(GMP REQUIRED)
+find_package(MPFR REQUIRED)
+find_package(Sodium REQUIRED)
+find_package(SQLite3 3.37 REQUIRED)  # STRICT tables
 find_package(CLI11 REQUIRED)
+find_package(Boost 1.81 REQUIRED)  # headers only: Asio, Beast
 # Only the messages (onnx_proto); its CMake package does not find the protobuf it needs itself.
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED)

@@ -13,7 +13,9 @@ set(LUCID_PACKAGES)
 foreach(_layer IN LISTS LUCID_LAYERS)
   get_target_property(_libraries lucid_${_layer} LINK_LIBRARIES)
   foreach(_library IN LISTS _libraries)
-    if(_library MATCHES "^([A-Za-z0-9_]+)::")
+    if(_library STREQUAL "SQLite::SQLite3")  # the exception: the package has a digit more
+      list(APPEND LUCID_PACKAGES SQLite3)
+    elseif(_library MATCHES "^([A-Za-z0-9_]+)::")
       list(APPEND LUCID_PACKAGES ${CMAKE_MATCH_1})
     elseif(_library STREQUAL "onnx_proto")  # the exception: no namespace, and protobuf before it
       list(APPEND LUCID_PACKAGES Protobuf ONNX)
@@ -27,9 +29,14 @@ configure_package_config_file(cmake/lucidConfig.cmake.in ${PROJECT_BINARY_DIR}/l
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lucidConfig.cmake ${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
-  cmake/FindGMP.cmake
+  cmake/FindGMP.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake
   DESTINATION ${_package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The server as a system service.
+configure_file(contrib/lucid.service.in ${PROJECT_BINARY_DIR}/lucid.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/lucid.service DESTINATION lib/systemd/system)
+install(FILES contrib/lucid.sysusers DESTINATION lib/sysusers.d RENAME lucid.conf)
 
 # One name for all that a folder builds, whoever adds to it: what `./dev build` and `bench` ask for.
 function(lucid_group NAME DIRECTORY)

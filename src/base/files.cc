@@ -41,8 +41,9 @@ Error InUse(const std::string& path) {
   return IoError(fmt::format("'{}' is in use by another process; wait for it or stop it", path));
 }
 
-Result<int> OpenDescriptor(std::string_view action, const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+Result<int> OpenDescriptor(std::string_view action, const std::string& path, int flags,
+                           unsigned mode = 0644) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (fd < 0) return SystemError(action, path, errno);
   struct stat info {};
   if (::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -52,17 +53,6 @@ Result<int> OpenDescriptor(std::string_view action, const std::string& path, int
   return fd;
 }
 
-Status SyncFolderOf(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError("open folder", folder, errno);
-  const int failed = ::fsync(fd) != 0 ? errno : 0;
-  ::close(fd);
-  if (failed != 0 && failed != EINVAL) return SystemError("sync folder", folder, failed);
-  return Ok();
-}
-
 }  // namespace
 
 Result<File> File::OpenToRead(const std::string& path) {
@@ -70,8 +60,8 @@ Result<File> File::OpenToRead(const std::string& path) {
   return File(fd, path);
 }
 
-Result<File> File::CreateNew(const std::string& path) {
-  LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT | O_EXCL));
+Result<File> File::CreateNew(const std::string& path, unsigned mode) {
+  LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT | O_EXCL, mode));
   return File(fd, path);
 }
 
@@ -193,10 +183,10 @@ Result<std::string> ReadTextFile(const std::string& path, std::uint64_t limit) {
   return content;
 }
 
-Status WriteFileAtomically(const std::string& path, std::string_view content) {
+Status WriteFileAtomically(const std::string& path, std::string_view content, unsigned mode) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
   ::unlink(temporary.c_str());
-  LUCID_ASSIGN(File file, File::CreateNew(temporary));
+  LUCID_ASSIGN(File file, File::CreateNew(temporary, mode));
   Status written = file.WriteAt(0, std::as_bytes(std::span(content)));
   if (written.ok()) written = file.Sync();
   if (written.ok()) written = RenameDurably(temporary, path);
@@ -207,6 +197,17 @@ Status WriteFileAtomically(const std::string& path, std::string_view content) {
 Status RenameDurably(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) return SystemError("rename to", to, errno);
   return SyncFolderOf(to);
+}
+
+Status SyncFolderOf(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError("open folder", folder, errno);
+  const int failed = ::fsync(fd) != 0 ? errno : 0;
+  ::close(fd);
+  if (failed != 0 && failed != EINVAL) return SystemError("sync folder", folder, failed);
+  return Ok();
 }
 
 Status MakeDirectories(const std::string& path) {

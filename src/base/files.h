@@ -15,10 +15,13 @@ namespace lucid {
 class File {
  public:
   static Result<File> OpenToRead(const std::string& path);
-  static Result<File> CreateNew(const std::string& path);  // refuses an existing file
+  // Refuses an existing file. mode: as for open(2), less the process's umask.
+  static Result<File> CreateNew(const std::string& path, unsigned mode = 0644);
   // Creates the file, or takes over one whose writer died; locked (see Lock) and empty.
   static Result<File> CreateLocked(const std::string& path);
   static Result<File> OpenToUpdate(const std::string& path);  // read and write, must exist
+  // One that was opened in a way of its own. `fd` belongs to the File from here on.
+  static File Adopt(int fd, std::string path) { return {fd, std::move(path)}; }
   ~File();
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -67,10 +70,14 @@ Result<std::string> ReadTextFile(const std::string& path, std::uint64_t limit = 
 
 // Ensures: after success `path` holds exactly `content`, synced; after failure (or a kill at any
 // moment) it holds what it held before. Written to a temporary file beside it, synced, renamed.
-Status WriteFileAtomically(const std::string& path, std::string_view content);
+// mode: of the new file (0600 for secrets), as for open(2).
+Status WriteFileAtomically(const std::string& path, std::string_view content, unsigned mode = 0644);
 
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 Status RenameDurably(const std::string& from, const std::string& to);
+
+// After a change of names in the folder that `path` is in: they survive a power cut.
+Status SyncFolderOf(const std::string& path);
 
 Status MakeDirectories(const std::string& path);
 

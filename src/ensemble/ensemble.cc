@@ -57,7 +57,7 @@ Ensemble::~Ensemble() = default;
 Ensemble::Ensemble(Ensemble&&) noexcept = default;
 Ensemble& Ensemble::operator=(Ensemble&&) noexcept = default;
 
-Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& progress) {
+Result<RunNetwork> OpenRunNetwork(const std::string& run) {
   const std::string manifest_path = PathIn(run, kManifestFile);
   if (!std::filesystem::exists(manifest_path)) {
     return InvalidInput(fmt::format("'{}' is not a finished run: no {} (lucid train makes one)",
@@ -65,13 +65,26 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
   }
   LUCID_ASSIGN(const std::string text, ReadTextFile(manifest_path, 64 << 20));
   LUCID_ASSIGN(Manifest manifest, ParseManifest(text, manifest_path));
+  const std::string network_path = PathIn(run, kNetworkFile);
+  LUCID_TRY(CheckDigest(network_path, manifest.network_digest));
+  LUCID_ASSIGN(Network network, LoadNetwork(network_path));
+  if (network.architecture.Canonical() != manifest.architecture.Canonical()) {
+    return Mismatch(fmt::format("'{}' is '{}', the manifest says '{}'", network_path,
+                                network.architecture.Canonical(),
+                                manifest.architecture.Canonical()));
+  }
+  return RunNetwork{std::move(manifest), std::move(network)};
+}
+
+Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& progress) {
+  LUCID_ASSIGN(RunNetwork opened, OpenRunNetwork(run));
+  Manifest& manifest = opened.manifest;
+  Network& network = opened.network;
   const std::string network_path = PathIn(run, kNetworkFile),
                     store_path = PathIn(run, kEnsembleFile);
-  LUCID_TRY(CheckDigest(network_path, manifest.network_digest));
   if (progress) progress({"checking the ensemble", "files", 0, 1, 0});
   LUCID_TRY(CheckDigest(store_path, manifest.ensemble_digest));
   if (progress) progress({"checking the ensemble", "files", 1, 1, 0});
-  LUCID_ASSIGN(Network network, LoadNetwork(network_path));
 
   // Before anything as large as the manifest claims is made.
   LUCID_ASSIGN(const SafetensorsHeader header, SafetensorsHeader::Read(store_path));

@@ -73,12 +73,14 @@ struct MemberIndex::Impl {
   MemberTable table;
   PackedNetworks networks;
   double network_error = 0;
+  Digest digest;
 
   static Result<MemberIndex> Create(const Ensemble& ensemble, MemberTable table, int threads) {
     LUCID_ASSIGN(PackedNetworks networks, Pack(ensemble, threads));
     const double network_error = Evaluator(ensemble.network()).ConfidenceErrorBound();
-    return MemberIndex(
-        std::make_unique<const Impl>(Impl{std::move(table), std::move(networks), network_error}));
+    const Digest digest = Sha256Of(EncodeMemberTable(table));
+    return MemberIndex(std::make_unique<const Impl>(
+        Impl{std::move(table), std::move(networks), network_error, digest}));
   }
 };
 
@@ -130,6 +132,8 @@ MemberAnswer MemberIndex::Ask(std::span<const float> x) const {
 }
 
 std::int64_t MemberIndex::members() const { return std::ssize(impl_->table.classes.front().order); }
+
+const Digest& MemberIndex::digest() const { return impl_->digest; }
 
 double MemberIndex::LargestUpper(std::int32_t label) const {
   return impl_->table.classes[label].upper.front();

@@ -113,6 +113,14 @@ Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& n
                                     const std::string& run, const ProgressCallback& progress = {},
                                     std::stop_token stop = {});
 
+// A run without its members: what serving needs.
+struct RunNetwork {
+  Manifest manifest;
+  Network network;  // N
+};
+// Checks the manifest and the digest of N's file. Does not look at the ensemble.
+Result<RunNetwork> OpenRunNetwork(const std::string& run);
+
 // A finished run, opened for reading. The ensemble is mapped, not loaded. Move-only, thread-safe.
 class Ensemble {
  public:

@@ -73,6 +73,8 @@ class MemberIndex {
   bool AnyMemberDisagrees(std::span<const float> x) const { return Ask(x).Disagrees(); }
 
   std::int64_t members() const;
+  // Of the bytes of its file: what a certificate names it by.
+  const Digest& digest() const;
   // The largest U[label][.] (rounded up to float32): an input of the domain whose computed
   // confidence minus network_error is above it needs no member at all.
   double LargestUpper(std::int32_t label) const;

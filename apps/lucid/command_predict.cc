@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include "base/files.h"
+#include "base/parallel.h"
+#include "command.h"
+#include "data/byte_source.h"
+#include "data/csv.h"
+#include "data/table_reader.h"
+#include "lucid/ensemble/ensemble.h"
+#include "lucid/guard/guard.h"
+
+namespace lucid::app {
+namespace {
+
+constexpr const char* kKeyFile = "guard.key";
+constexpr std::int64_t kRowsPerBatch = 1024;
+
+struct PredictArguments {
+  std::string run, input, out, certificate, key_file, guard = "scalar", mechanism = "paper";
+  bool names = false;
+  GuardOptions options;
+};
+
+Result<GuardKey> Key(const Session& session, const PredictArguments& arguments) {
+  const std::string path = arguments.key_file.empty()
+                               ? (std::filesystem::path(arguments.run) / kKeyFile).string()
+                               : arguments.key_file;
+  const bool is_new = !std::filesystem::exists(path);
+  LUCID_ASSIGN(GuardKey key, GuardKey::LoadOrCreate(path));
+  if (is_new) {
+    session.Say(fmt::format(
+        "new key: {} (mode 0600; the same answers come only with the same key: keep it, and keep "
+        "it secret)",
+        path));
+  }
+  return key;
+}
+
+// What the certificate does not promise.
+void Warn(const Session& session, const Guard& guard) {
+  const Certificate& certificate = guard.certificate();
+  if (certificate.partial) {
+    session.Say(
+        fmt::format("warning: the certificate is partial: the {} training rows without a "
+                    "leave-one-out network (of {}) are not protected",
+                    certificate.rows - certificate.members, certificate.rows));
+  }
+  for (const ClassBound& bound : certificate.classes) {
+    if (std::isfinite(bound.beta_upper) || guard.options().guard != GuardKind::kScalar) continue;
+    session.Say(
+        fmt::format("warning: nothing is proved about class {} ({}): every answer that "
+                    "would be this class is noised",
+                    bound.label, guard.schema().label().categories[bound.label]));
+  }
+}
+
+// The rows of the file, canonical.
+Result<std::vector<float>> ReadRows(const Guard& guard, const std::string& path) {
+  LUCID_ASSIGN(auto source, OpenSource(path));
+  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, guard.schema(),
+                                                     /*clip=*/false, /*label_required=*/false));
+  std::vector<float> rows, x(static_cast<std::size_t>(guard.features()));
+  std::int32_t ignored_label = 0;
+  while (true) {
+    LUCID_ASSIGN(const bool more, reader.Next(x, ignored_label));
+    if (!more) break;
+    const Status canonical = guard.Canonicalize(x);
+    if (!canonical.ok()) return reader.ErrorHere(canonical.error().message);
+    rows.insert(rows.end(), x.begin(), x.end());
+  }
+  if (rows.empty()) return reader.ErrorHere("the file has a header but no rows");
+  return rows;
+}
+
+Result<std::vector<std::int32_t>> Labels(const Session& session, const Guard& guard,
+                                         std::span<const float> rows) {
+  const std::int64_t features = guard.features(), count = std::ssize(rows) / features;
+  std::vector<GuardedAnswer> answers(static_cast<std::size_t>(count));
+  const std::int64_t batches = (count + kRowsPerBatch - 1) / kRowsPerBatch;
+  LUCID_TRY(ParallelFor(batches, session.threads, session.stop, [&](std::int64_t batch, int) {
+    const std::int64_t first = batch * kRowsPerBatch;
+    const auto size = static_cast<std::size_t>(std::min(kRowsPerBatch, count - first));
+    guard.AskBatch(rows.subspan(static_cast<std::size_t>(first * features),
+                                size * static_cast<std::size_t>(features)),
+                   std::span(answers).subspan(static_cast<std::size_t>(first), size));
+    return Ok();
+  }));
+  std::vector<std::int32_t> labels;
+  labels.reserve(answers.size());
+  for (const GuardedAnswer& answer : answers) labels.push_back(answer.label);
+  return labels;
+}
+
+std::string ToCsv(const std::vector<std::int32_t>& labels, const Schema& schema, bool names) {
+  std::string text = "label\n";
+  for (const std::int32_t label : labels) {
+    const std::string cell = names ? schema.label().categories[label] : fmt::format("{}", label);
+    AppendCsvRecord(text, std::array{std::string_view(cell)});
+  }
+  return text;
+}
+
+nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Guard& guard) {
+  nlohmann::ordered_json document;
+  document["rows"] = labels.size();
+  document["classes"] = guard.schema().label().categories;
+  document["guard"] = NameOf(guard.options().guard);
+  document["mechanism"] = NameOf(guard.options().mechanism);
+  document["epsilon"] = guard.mechanism().epsilon();
+  document["effective_epsilon"] = guard.mechanism().EffectiveEpsilon();
+  document["labels"] = labels;
+  return document;
+}
+
+Result<ExitCode> RunPredict(const Session& session, const PredictArguments& arguments) {
+  GuardOptions options = arguments.options;
+  LUCID_ASSIGN(options.guard, GuardNamed(arguments.guard));
+  LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
+  LUCID_TRY(options.Validate());
+  LUCID_TRY(OpenRunNetwork(arguments.run));  // no key is made in a folder that is no run
+  LUCID_ASSIGN(const GuardKey key, Key(session, arguments));
+  LUCID_ASSIGN(const Guard guard, Guard::Open(arguments.run, arguments.certificate, options, key));
+  Warn(session, guard);
+  LUCID_ASSIGN(const std::vector<float> rows, ReadRows(guard, arguments.input));
+  LUCID_ASSIGN(const std::vector<std::int32_t> labels, Labels(session, guard, rows));
+  const std::string text = ToCsv(labels, guard.schema(), arguments.names);
+  if (!arguments.out.empty()) LUCID_TRY(WriteFileAtomically(arguments.out, text));
+  if (session.json) {
+    LUCID_TRY(PrintJson(ToJson(labels, guard)));
+  } else if (arguments.out.empty()) {
+    LUCID_TRY(Print(text));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& root, Session& session) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command = AddCommand(
+      root, session, "predict", "Guarded labels for the rows of a CSV file",
+      "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
+      "run && lucid bound run --time-limit 1m && lucid predict run --input points/test.csv",
+      [&session, arguments] { return RunPredict(session, *arguments); });
+  command->add_option("run", arguments->run, "Folder of the run")->required();
+  command
+      ->add_option("--input", arguments->input,
+                   "CSV file [.gz] with the columns of the run's schema; the label may be absent")
+      ->required();
+  command
+      ->add_option("--epsilon", arguments->options.epsilon,
+                   "Privacy loss of each answer; 0: noised answers are uniform")
+      ->capture_default_str();
+  command
+      ->add_option("--guard", arguments->guard,
+                   "scalar (the paper's), spatial or exact: which inputs are noised")
+      ->check(CLI::IsMember({"scalar", "spatial", "exact"}))
+      ->capture_default_str();
+  command
+      ->add_option("--mechanism", arguments->mechanism,
+                   "paper (exponential mechanism) or krr (the same, spending all of epsilon)")
+      ->check(CLI::IsMember({"paper", "krr"}))
+      ->capture_default_str();
+  command->add_option("--key-file", arguments->key_file,
+                      "Secret that fixes the noise; made if it is not there (default: "
+                      "RUN/guard.key)");
+  command->add_option("--certificate", arguments->certificate,
+                      "The certificate (default: RUN/certificate.json)");
+  command
+      ->add_option("--grid-bits", arguments->options.grid_bits,
+                   "Round inputs to multiples of 2^-B first; 0: do not")
+      ->capture_default_str();
+  command->add_flag("--names", arguments->names, "Names of classes instead of their numbers");
+  command->add_option("--out", arguments->out, "File for the labels instead of stdout");
+}
+
+}  // namespace lucid::app

@@ -1,0 +1,116 @@
+// A small SQLite file of the guard's own, and one thread that writes it in shared transactions.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lucid/base/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace lucid {
+
+// What a file of ours is: another kind, a later version or a file of somebody else is refused.
+struct DatabaseFormat {
+  std::string_view kind;         // "ledger", for messages
+  std::int32_t application = 0;  // SQLite's application_id
+  std::int32_t version = 0;      // SQLite's user_version
+  std::string_view schema;       // SQL that makes the tables
+};
+
+// One prepared statement. Not thread-safe.
+class Statement {
+ public:
+  ~Statement();
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&& other) noexcept;
+
+  // Binds parameter `at` (from 1). The bytes must live until the next Reset.
+  Statement& Bind(int at, std::int64_t value);
+  Statement& Bind(int at, std::span<const std::uint8_t> bytes);
+  Statement& Bind(int at, std::string_view text);
+  // True: there is a row, whose columns (from 0) can be read until the next Step or Reset.
+  Result<bool> Step();
+  std::int64_t Whole(int column) const;
+  std::span<const std::uint8_t> Bytes(int column) const;
+  std::string_view Text(int column) const;
+  void Reset();
+  // For a statement that gives no row: Step, then Reset.
+  Status Run();
+
+ private:
+  friend class Database;
+  Statement(sqlite3_stmt* statement, const std::string* path)
+      : statement_(statement), path_(path) {}
+  sqlite3_stmt* statement_ = nullptr;
+  const std::string* path_ = nullptr;
+};
+
+// Opened for this process alone (a second one is refused at once, not made to wait), write-ahead
+// log, every commit synced: what was committed survives kill -9 and a power cut. Move-only.
+class Database {
+ public:
+  // Creates the file with mode 0600 if there is none. Errors name the path and what is wrong: in
+  // use, read-only, no space, another kind of file, a later version, damaged.
+  static Result<Database> Open(const std::string& path, const DatabaseFormat& format);
+  ~Database();
+  Database(Database&& other) noexcept;
+  Database& operator=(Database&& other) noexcept;
+
+  Result<Statement> Prepare(std::string_view sql);
+  Status Execute(const std::string& sql);
+  void RollBack();  // of the transaction, if one is open
+  const std::string& path() const { return *path_; }
+
+ private:
+  Database(sqlite3* handle, std::string path);
+  sqlite3* handle_ = nullptr;
+  std::unique_ptr<const std::string> path_;  // where statements find it after a move
+};
+
+// Group commit: all that waits when a transaction begins shares it, and its one sync. Thread-safe.
+class CommitQueue {
+ public:
+  struct Job {
+    // Reads and writes, inside a transaction, on the queue's thread.
+    std::function<Status()> work;
+    // After the commit, on the queue's thread, in the order of submission: short. An error means
+    // that nothing of this job is in the file: a job whose work fails takes the others of its
+    // transaction with it, so that none can rest on what was undone.
+    std::function<void(const Status&)> done;
+  };
+
+  explicit CommitQueue(Database& database);  // which must outlive it and is its own until then
+  ~CommitQueue();                            // finishes what waits
+  CommitQueue(const CommitQueue&) = delete;
+  CommitQueue& operator=(const CommitQueue&) = delete;
+
+  void Submit(Job job);
+  // Transactions so far: for tests and benchmarks.
+  std::int64_t transactions() const;
+
+ private:
+  void Run();
+  Status Commit(std::span<const Job> jobs);
+
+  Database& database_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Job> waiting_;
+  std::int64_t transactions_ = 0;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lucid

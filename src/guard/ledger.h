@@ -1,0 +1,109 @@
+// The privacy budget: what was paid so far, and whether another answer may be paid for.
+//
+// iDP composes: k answers at epsilon on distinct inputs cost k epsilon. The budget is about the
+// rows of a training set, so a ledger belongs to a training set (train_digest of the certificate)
+// and adds up over all models, epsilons and guards that serve it. What is paid for is an answer,
+// named by 16 bytes: Guard::Fingerprint(x), which is another one for another model, mechanism or
+// epsilon, or, with the dictionary memo, the entry's ticket (answer_memo.h), which is another one
+// for every draw. The same answer again is free: it says nothing new. Whether it was noised does
+// not matter: a charge that depended on the data would be a channel itself.
+//
+// Two budgets hold at once: the account's (an API key's id), which every answer new to this account
+// draws on, and the overall one, which every answer new to all of them draws on (clients that
+// collude learn nothing from a second copy).
+//
+// Amounts are whole multiples of 2^-40, costs rounded up and budgets down: no sum drifts.
+// Replicas cannot share a ledger; each with its own has its own budget (docs/threat_model.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lucid/base/digest.h"
+#include "lucid/base/result.h"
+#include "lucid/guard/guard.h"
+
+namespace lucid {
+
+using AnswerName = std::array<std::uint8_t, 16>;
+
+// An amount of epsilon, exactly.
+class EpsilonUnits {
+ public:
+  static constexpr int kBits = 40;             // a unit is 2^-40
+  static constexpr double kLargest = 1 << 20;  // the largest epsilon it is made from
+  // Errors: negative, NaN, above kLargest.
+  static Result<EpsilonUnits> RoundedUp(double epsilon);    // for costs
+  static Result<EpsilonUnits> RoundedDown(double epsilon);  // for budgets
+
+  EpsilonUnits() = default;
+  explicit EpsilonUnits(std::int64_t count) : count_(count) {}
+  std::int64_t count() const { return count_; }
+  double epsilon() const;                                 // nearest double
+  auto operator<=>(const EpsilonUnits&) const = default;  // NOLINT(modernize-use-nullptr)
+
+ private:
+  std::int64_t count_ = 0;
+};
+
+struct LedgerOptions {
+  std::string path;
+  Digest train_digest;                         // of the certificate that is served
+  std::optional<EpsilonUnits> overall_budget;  // none: only accounts are limited
+};
+
+class Ledger {
+ public:
+  struct Request {
+    std::string account;  // at most 255 bytes, not empty
+    std::optional<EpsilonUnits>
+        budget;                       // the account's, as it is today; none: only the overall one
+    EpsilonUnits cost;                // of each new answer: the claimed epsilon, rounded up
+    std::vector<AnswerName> answers;  // paid for in this order; one that is there twice, once
+  };
+  // Per answer of the request: kLeft: it is paid for (now or earlier). kSpent: it is not, and the
+  // answer must be drawn at epsilon 0.
+  using Outcome = Result<std::vector<Budget>>;
+
+  // Creates the file, or goes on with it. Errors: as Database::Open; kMismatch: of another training
+  // set.
+  static Result<Ledger> Open(const LedgerOptions& options);
+  ~Ledger();  // finishes what waits
+  Ledger(Ledger&&) noexcept;
+  Ledger& operator=(Ledger&&) noexcept;
+
+  // Thread-safe, returns at once. `done` is called on the ledger's own thread (make it short: post
+  // to your own executor) after the charge is on disk. After an error (no space, damaged file)
+  // nothing was charged and nothing may be answered; a later request tries again.
+  // All requests that wait together share one sync. `done` must not end the ledger's life.
+  // Errors: kInvalidInput: the account's name; anything else is the file's.
+  void Charge(Request request, std::function<void(Outcome)> done);
+  // The same, waiting.
+  Outcome Charge(Request request);
+
+  struct Balance {
+    EpsilonUnits spent;
+    std::int64_t answers = 0;
+  };
+  struct Totals {
+    Balance overall;
+    std::optional<EpsilonUnits> overall_budget;
+    std::vector<std::pair<std::string, Balance>> accounts;  // by name
+  };
+  // As of the last commit. For operators only. Thread-safe, cheap (kept in memory).
+  Totals totals() const;
+  Balance BalanceOf(const std::string& account) const;
+
+ private:
+  struct Impl;
+  explicit Ledger(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lucid

@@ -1,0 +1,297 @@
+#include "guard/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "certificate/test_support.h"
+
+namespace lucid {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Budget kLeft = Budget::kLeft, kSpent = Budget::kSpent;
+
+AnswerName Name(std::uint64_t number) {
+  AnswerName name{};
+  std::memcpy(name.data(), &number, sizeof number);
+  return name;
+}
+
+EpsilonUnits Units(double epsilon) { return EpsilonUnits::RoundedUp(epsilon).value(); }
+
+class LedgerTest : public testing::Test {
+ protected:
+  Ledger Open(std::optional<double> overall = {}) const {
+    auto ledger = TryOpen(overall);
+    EXPECT_TRUE(ledger.ok()) << ledger.error().message;
+    return std::move(ledger).value();
+  }
+  Result<Ledger> TryOpen(std::optional<double> overall = {}) const {
+    LedgerOptions options{.path = path_, .train_digest = Sha256Of("rows"), .overall_budget = {}};
+    if (overall.has_value()) options.overall_budget = Units(*overall);
+    return Ledger::Open(options);
+  }
+  static std::vector<Budget> Pay(Ledger& ledger, const std::string& account,
+                                 std::optional<double> budget, double cost,
+                                 const std::vector<std::uint64_t>& numbers) {
+    Ledger::Request request{.account = account, .budget = {}, .cost = Units(cost), .answers = {}};
+    if (budget.has_value()) request.budget = Units(*budget);
+    for (const std::uint64_t number : numbers) request.answers.push_back(Name(number));
+    auto outcome = ledger.Charge(std::move(request));
+    EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+    return std::move(outcome).value();
+  }
+  static double Spent(const Ledger& ledger, const std::string& account) {
+    return ledger.BalanceOf(account).spent.epsilon();
+  }
+
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_ / "ledger.db";
+};
+
+TEST(EpsilonUnits, CostsAreRoundedUpAndBudgetsDown) {
+  for (const double epsilon : {0.0, 0.1, 0.2, 1.0, 1e-15, 3.7e5, 1048576.0}) {
+    const auto up = EpsilonUnits::RoundedUp(epsilon), down = EpsilonUnits::RoundedDown(epsilon);
+    ASSERT_TRUE(up.ok() && down.ok());
+    EXPECT_GE(up->epsilon(), epsilon);
+    EXPECT_LE(down->epsilon(), epsilon);
+    EXPECT_LE(up->count() - down->count(), 1);
+  }
+  EXPECT_EQ(EpsilonUnits::RoundedUp(1e-300)->count(), 1) << "never free";
+  EXPECT_EQ(EpsilonUnits::RoundedUp(1)->count(), std::int64_t{1} << 40);
+  for (const double bad : {-1.0, std::nan(""), 1048577.0, kInfinity, -kInfinity}) {
+    EXPECT_FALSE(EpsilonUnits::RoundedUp(bad).ok()) << bad;
+    EXPECT_FALSE(EpsilonUnits::RoundedDown(bad).ok()) << bad;
+  }
+}
+
+TEST_F(LedgerTest, PaysOncePerAnswerUntilTheBudgetIsSpent) {
+  Ledger ledger = Open();
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.25, {1, 2, 1}), ElementsAre(kLeft, kLeft, kLeft));
+  EXPECT_EQ(Spent(ledger, "a"), 0.5);
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.25, {3, 4, 5, 2}), ElementsAre(kLeft, kLeft, kSpent, kLeft));
+  EXPECT_EQ(Spent(ledger, "a"), 1.0);
+  EXPECT_EQ(ledger.BalanceOf("a").answers, 4);
+  // What was paid stays paid, what was not stays so; a higher budget is used at once.
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.25, {1, 5}), ElementsAre(kLeft, kSpent));
+  EXPECT_THAT(Pay(ledger, "a", 1.25, 0.25, {5, 6}), ElementsAre(kLeft, kSpent));
+}
+
+TEST_F(LedgerTest, ManySmallChargesAddUpExactly) {
+  // 0.1 is no binary fraction: in doubles, ten of them are not 1.
+  Ledger ledger = Open();
+  std::vector<std::uint64_t> numbers(100);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+  const auto budgets = Pay(ledger, "a", 1.0, 0.1, numbers);
+  // Costs are rounded up: the tenth does not fit.
+  EXPECT_EQ(std::ranges::count(budgets, kLeft), 9);
+  EXPECT_EQ(ledger.BalanceOf("a").spent.count(), 9 * Units(0.1).count());
+}
+
+TEST_F(LedgerTest, AccountsPayEachForItselfAndTheWholeOnce) {
+  Ledger ledger = Open(1.0);
+  EXPECT_THAT(Pay(ledger, "a", {}, 0.5, {1}), ElementsAre(kLeft));
+  EXPECT_THAT(Pay(ledger, "b", {}, 0.5, {1, 2}), ElementsAre(kLeft, kLeft));
+  EXPECT_EQ(ledger.totals().overall.spent.epsilon(), 1.0);
+  EXPECT_EQ(ledger.totals().overall.answers, 2);
+  // Nothing is left for a new answer, but one that is out already costs the whole nothing.
+  EXPECT_THAT(Pay(ledger, "c", {}, 0.5, {3, 2}), ElementsAre(kSpent, kLeft));
+  EXPECT_THAT(Pay(ledger, "c", 0.5, 0.5, {1}), ElementsAre(kSpent)) << "its own is used up";
+  EXPECT_EQ(ledger.totals().accounts.size(), 3);
+}
+
+TEST_F(LedgerTest, AnotherEpsilonIsChargedAtItsOwnCost) {
+  Ledger ledger = Open();
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.25, {1}), ElementsAre(kLeft));
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 1.0, {2}), ElementsAre(kSpent));
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.75, {2}), ElementsAre(kLeft));
+}
+
+TEST_F(LedgerTest, EverythingIsThereAfterReopening) {
+  {
+    Ledger ledger = Open();
+    Pay(ledger, "a", 1.0, 0.5, {1});
+    Pay(ledger, "b", 1.0, 0.5, {2});
+  }
+  Ledger ledger = Open();
+  EXPECT_EQ(Spent(ledger, "a"), 0.5);
+  EXPECT_EQ(ledger.totals().overall.spent.epsilon(), 1.0);
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.5, {1, 2, 3}), ElementsAre(kLeft, kLeft, kSpent));
+}
+
+TEST_F(LedgerTest, BelongsToOneTrainingSet) {
+  { const Ledger ledger = Open(); }
+  const auto other =
+      Ledger::Open({.path = path_, .train_digest = Sha256Of("other rows"), .overall_budget = {}});
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().kind, ErrorKind::kMismatch);
+  EXPECT_THAT(other.error().message, HasSubstr("another training set"));
+  EXPECT_TRUE(TryOpen().ok());
+}
+
+TEST_F(LedgerTest, ASecondServerIsRefused) {
+  const Ledger ledger = Open();
+  const auto second = TryOpen();
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.error().message, HasSubstr("in use"));
+}
+
+TEST_F(LedgerTest, AnAccountNeedsAName) {
+  Ledger ledger = Open();
+  EXPECT_FALSE(ledger.Charge({.account = "", .budget = {}, .cost = Units(1), .answers = {}}).ok());
+  EXPECT_FALSE(
+      ledger
+          .Charge({.account = std::string(256, 'a'), .budget = {}, .cost = Units(1), .answers = {}})
+          .ok());
+  // The overall account cannot be reached by a name, nor can a name break out of its place.
+  EXPECT_THAT(Pay(ledger, "'); DROP TABLE charges; --", 1.0, 0.5, {1}), ElementsAre(kLeft));
+  EXPECT_THAT(Pay(ledger, "a", 1.0, 0.5, {1}), ElementsAre(kLeft));
+}
+
+TEST_F(LedgerTest, SumsThatWouldOverflowAreSpent) {
+  Ledger ledger = Open();
+  const double largest = EpsilonUnits::kLargest;  // 2^60 units: eight do not fit in 63 bits
+  EXPECT_THAT(Pay(ledger, "a", {}, largest, {1, 2, 3, 4, 5, 6, 7, 8}),
+              ElementsAre(kLeft, kLeft, kLeft, kLeft, kLeft, kLeft, kLeft, kSpent));
+}
+
+// Threads that charge overlapping answers: each account pays once for each, the whole once for all.
+TEST_F(LedgerTest, ThreadsNeverPayTwice) {
+  constexpr int kThreads = 8, kAnswers = 200;
+  Ledger ledger = Open();
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kAnswers; ++i) {
+          EXPECT_THAT(Pay(ledger, t % 2 == 0 ? "even" : "odd", {}, 0.5, {std::uint64_t(i)}),
+                      ElementsAre(kLeft));
+        }
+      });
+    }
+  }
+  EXPECT_EQ(ledger.BalanceOf("even").answers, kAnswers);
+  EXPECT_EQ(ledger.BalanceOf("odd").answers, kAnswers);
+  EXPECT_EQ(ledger.totals().overall.answers, kAnswers);
+  EXPECT_EQ(ledger.totals().overall.spent.epsilon(), 0.5 * kAnswers);
+}
+
+TEST_F(LedgerTest, ABudgetIsNeverOverdrawnByThreads) {
+  constexpr int kThreads = 8, kAnswers = 100;
+  Ledger ledger = Open(10.0);
+  std::atomic<int> paid = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kAnswers; ++i) {
+          const auto budgets =
+              Pay(ledger, "a", 5.0, 0.25, {std::uint64_t(t) * 1000 + std::uint64_t(i)});
+          paid += budgets[0] == kLeft ? 1 : 0;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(paid, 20);
+  EXPECT_EQ(Spent(ledger, "a"), 5.0);
+}
+
+// A child charges answers 0, 1, 2, ... from three threads and writes each number to a pipe when it
+// is acknowledged. Killed at a random moment, many times over one file.
+class ChargingChild {
+ public:
+  ChargingChild(const std::string& path, std::uint64_t first) {
+    EXPECT_EQ(::pipe(pipe_), 0);
+    child_ = ::fork();
+    if (child_ == 0) Charge(path, first);
+    ::close(pipe_[1]);
+  }
+  ~ChargingChild() {
+    ::close(pipe_[0]);
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "ended by itself with " << WEXITSTATUS(status);
+  }
+  ChargingChild(const ChargingChild&) = delete;
+  ChargingChild& operator=(const ChargingChild&) = delete;
+
+  // Kills it `delay` after the first acknowledgement; all that were acknowledged.
+  std::vector<std::uint64_t> KillAfter(std::chrono::microseconds delay) {
+    std::vector<std::uint64_t> acknowledged;
+    bool killed = false;
+    std::uint64_t number = 0;
+    while (::read(pipe_[0], &number, sizeof number) == sizeof number) {
+      acknowledged.push_back(number);
+      if (killed) continue;
+      std::this_thread::sleep_for(delay);
+      ::kill(child_, SIGKILL);
+      killed = true;
+    }
+    return acknowledged;
+  }
+
+ private:
+  [[noreturn]] void Charge(const std::string& path, std::uint64_t first) const {
+    auto ledger =
+        Ledger::Open({.path = path, .train_digest = Sha256Of("rows"), .overall_budget = {}});
+    if (!ledger.ok()) ::_exit(3);
+    std::atomic<std::uint64_t> next = first;
+    const auto charge = [&] {
+      while (true) {
+        const std::uint64_t number = next++;
+        const auto paid = ledger->Charge({.account = "a",
+                                          .budget = {},
+                                          .cost = Units(0.5),
+                                          .answers = {Name(number), Name(number)}});
+        if (!paid.ok() || paid.value()[0] != kLeft) ::_exit(4);
+        if (::write(pipe_[1], &number, sizeof number) != sizeof number) ::_exit(5);
+      }
+    };
+    const std::jthread second(charge), third(charge);
+    charge();
+    ::_exit(0);
+  }
+  int pipe_[2] = {};
+  pid_t child_ = -1;
+};
+
+TEST_F(LedgerTest, KillLosesNoAcknowledgedChargeAndChargesNothingTwice) {
+  const char* wanted = std::getenv("LUCID_TEST_SEED");
+  const std::uint64_t seed =
+      wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : std::random_device()();
+  std::printf("LUCID_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> acknowledged;
+  constexpr int kRounds = 40;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    ChargingChild child(path_, round << 32);
+    const auto delay = std::chrono::microseconds(random() % 20'000);
+    for (const std::uint64_t number : child.KillAfter(delay)) acknowledged.push_back(number);
+  }
+  ASSERT_GE(acknowledged.size(), kRounds);
+  Ledger ledger = Open();
+  const Ledger::Balance before = ledger.BalanceOf("a");
+  // At most what was on its way in each round is there without having been acknowledged.
+  EXPECT_GE(before.answers, std::ssize(acknowledged));
+  EXPECT_LE(before.answers, std::ssize(acknowledged) + 3 * kRounds);
+  EXPECT_EQ(before.spent.epsilon(), 0.5 * static_cast<double>(before.answers));
+  // All are there: paying for them again, with a budget that is used up, costs nothing.
+  EXPECT_THAT(Pay(ledger, "a", before.spent.epsilon(), 0.5, acknowledged), Each(kLeft));
+  EXPECT_EQ(ledger.BalanceOf("a").spent, before.spent);
+}
+
+}  // namespace
+}  // namespace lucid
