@@ -24,7 +24,7 @@ void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int3
   }
   for (std::size_t n = 0; n < tree.nodes(); ++n) {
     Require(tree.Find(tree.IdOf(n)) == n);
-    const lucid::ProofRegion region = tree.RegionOf(n);
+    const lucid::ProofRegion region = tree.RegionOf(n, shape.domain);
     Require(region.lower.size() == region.upper.size() && region.lower.size() == 2);
     for (std::size_t k = 0; k < region.lower.size(); ++k) {
       Require(region.lower[k] >= 0 && region.upper[k] <= 1);
@@ -35,13 +35,17 @@ void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int3
   }
   for (const lucid::ProofTree::Missing& missing : tree.missing()) {
     Require(missing.node < tree.nodes());
-    tree.ChildRegion(missing.node, missing.side);
+    tree.ChildRegion(missing.node, missing.side, shape.domain);
   }
 }
 
 void CheckFile(const lucid::ProofFile& file) {
   const auto architecture = lucid::Architecture::FromCanonical("2 > dense 3 > 2");
-  const lucid::ProofShape shape(*architecture, 2);
+  static const lucid::Schema schema = *lucid::Schema::Parse(
+      "column,kind,offset,divisor,categories\na,numeric,0,1,\nb,binary,,,0|1\n"
+      "label,label,,,0|1\n",
+      "schema");
+  const lucid::ProofShape shape(*architecture, 2, lucid::Domain::OfSchema(schema));
   Require(file.header().classes >= 1 && std::isfinite(file.header().member_error));
   if (file.header().classes != 2) return;
   auto trees = lucid::ReadProofTrees(file, shape, {});

@@ -1,0 +1,198 @@
+// lucid serve: the guarded, label-only HTTP server.
+#include <fmt/format.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/files.h"
+#include "command.h"
+#include "lucid/serve/server.h"
+
+namespace lucid::app {
+namespace {
+
+struct ServeArguments {
+  ServeOptions options;
+  std::string guard = "scalar", mechanism = "paper", memo = "stateless", log_format = "text";
+  std::string ready_file;
+};
+
+// Calls `hung_up` on a thread of its own for every SIGHUP.
+class HangUpWatcher {
+ public:
+  explicit HangUpWatcher(std::function<void()> hung_up)
+      : hung_up_(std::move(hung_up)), signals_(io_, SIGHUP) {
+    Wait();  // before the loop runs: one without work would end
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  ~HangUpWatcher() {
+    io_.stop();
+    thread_.join();
+  }
+  HangUpWatcher(const HangUpWatcher&) = delete;
+  HangUpWatcher& operator=(const HangUpWatcher&) = delete;
+
+ private:
+  void Wait() {
+    signals_.async_wait([this](const boost::system::error_code& error, int) {
+      if (error) return;
+      hung_up_();
+      Wait();
+    });
+  }
+
+  std::function<void()> hung_up_;
+  boost::asio::io_context io_{1};
+  boost::asio::signal_set signals_;
+  std::thread thread_;
+};
+
+// What a program that started this one waits for: where it listens, with the ports chosen.
+nlohmann::ordered_json Announcement(const Server& server, const ServeOptions& options) {
+  nlohmann::ordered_json json = {{"listen", server.address()}, {"model", options.name}};
+  json["tls"] = !options.tls_certificate.empty();
+  if (!server.admin_address().empty()) json["admin"] = server.admin_address();
+  return json;
+}
+
+Status Announce(const Session& session, const ServeArguments& arguments, const Server& server) {
+  const ServeOptions& options = arguments.options;
+  const nlohmann::ordered_json json = Announcement(server, options);
+  const std::string scheme = options.tls_certificate.empty() ? "http" : "https";
+  if (session.json) {
+    LUCID_TRY(Print(json.dump() + "\n"));
+  } else {
+    LUCID_TRY(Print(fmt::format("serving {} at {}://{}/v2/models/{}/infer\n", options.name, scheme,
+                                server.address(), options.name)));
+    if (!server.admin_address().empty()) {
+      LUCID_TRY(Print(fmt::format("console at http://{}/\n", server.admin_address())));
+    }
+  }
+  if (!arguments.ready_file.empty()) {
+    LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n"));
+  }
+  if (options.guard.epsilon > 0 && !options.budget) {
+    session.Say("note: no --budget: what answers cost is counted, but not limited");
+  }
+  return Ok();
+}
+
+Result<ExitCode> RunServe(const Session& session, const ServeArguments& arguments) {
+  ServeOptions options = arguments.options;
+  LUCID_ASSIGN(options.guard.guard, GuardNamed(arguments.guard));
+  LUCID_ASSIGN(options.guard.mechanism, MechanismNamed(arguments.mechanism));
+  options.memo = arguments.memo == "dictionary" ? MemoKind::kDictionary : MemoKind::kStateless;
+  options.json_log = arguments.log_format == "json";
+  options.access_log = options.access_log && !session.quiet && session.LogsAtLeast("info");
+  options.threads = session.threads;
+  LUCID_ASSIGN(Server server, Server::Open(options, [](std::string_view lines) {
+                 std::fwrite(lines.data(), 1, lines.size(), stderr);
+               }));
+  {
+    // The log says how it went; a bad file is no reason to stop.
+    const HangUpWatcher watcher([&server] { static_cast<void>(server.Reload()); });
+    LUCID_TRY(Announce(session, arguments, server));
+    server.Run(session.stop);
+  }
+  return kDone;
+}
+
+void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
+  ServeOptions& options = arguments.options;
+  command.add_option("--epsilon", options.guard.epsilon, "Privacy loss per query")
+      ->capture_default_str();
+  command.add_option("--guard", arguments.guard, "scalar, spatial or exact")
+      ->check(CLI::IsMember({"scalar", "spatial", "exact"}))
+      ->capture_default_str();
+  command.add_option("--mechanism", arguments.mechanism, "paper or krr")
+      ->check(CLI::IsMember({"paper", "krr"}))
+      ->capture_default_str();
+  command.add_option("--key-file", options.key_file, "The guard's secret; created on first use")
+      ->required();
+  command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
+  command
+      .add_option("--grid-bits", options.guard.grid_bits,
+                  "Round inputs to multiples of 2^-BITS first (0: not)")
+      ->capture_default_str();
+  command.add_option("--ledger", options.ledger,
+                     "SQLite file of what was spent; required with epsilon above 0");
+  command.add_option("--budget", options.budget,
+                     "Epsilon that may be spent in total (keys have theirs in the keys file)");
+  command
+      .add_option("--memo", arguments.memo, "stateless (keyed hash) or dictionary (the paper's)")
+      ->check(CLI::IsMember({"stateless", "dictionary"}))
+      ->capture_default_str();
+  command.add_option("--memo-file", options.memo_file, "SQLite file of the dictionary");
+  command.add_option("--memo-limit", options.memo_limit, "Entries that the dictionary remembers")
+      ->capture_default_str();
+  AddDuration(command, "--latency-floor", options.latency_floor,
+              "Send labels at multiples of this after the request, e.g. 2ms");
+}
+
+void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
+  ServeOptions& options = arguments.options;
+  command.add_option("--listen", options.listen, "ADDRESS:PORT (port 0: any that is free)")
+      ->capture_default_str();
+  command.add_option("--admin", options.admin, "ADDRESS:PORT of console and metrics; '': none")
+      ->capture_default_str();
+  command.add_option("--name", options.name, "Name of the model in paths")->capture_default_str();
+  command.add_option("--api-keys", options.api_keys, "Keys file (default: anonymous)");
+  command.add_option("--tls-cert", options.tls_certificate, "Certificate chain, PEM");
+  command.add_option("--tls-key", options.tls_key, "Its private key, PEM");
+  command.add_flag("--insecure-listen", options.insecure_listen,
+                   "Let other machines connect without keys or TLS");
+  command.add_option("--rate", options.rate, "Requests per second of a client (default: no limit)");
+  command.add_option("--log-format", arguments.log_format, "text or json (one object per line)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_flag("!--no-access-log", options.access_log, "Log events only, no requests");
+  command.add_option("--ready-file", arguments.ready_file,
+                     "Written when the server listens: JSON with its addresses");
+}
+
+void AddLimitOptions(CLI::App& command, ServeLimits& limits) {
+  const auto add = [&command](const std::string& name, std::int64_t& value,
+                              const std::string& description) {
+    command.add_option(name, value, description)->capture_default_str()->group("limits");
+  };
+  add("--max-connections", limits.connections, "Connections open at once");
+  add("--max-requests", limits.requests, "Requests being read or answered at once");
+  add("--max-header", limits.header_bytes, "Bytes of a request's line and fields");
+  add("--max-body", limits.body_bytes, "Bytes of a request's body");
+  add("--max-rows", limits.rows, "Rows of a request");
+  add("--max-depth", limits.json_depth, "JSON lists and objects inside each other");
+  const auto add_time = [&command](const std::string& name, double& seconds,
+                                   const std::string& description) {
+    AddDuration(command, name, seconds, description)->group("limits");
+  };
+  add_time("--request-time", limits.request_seconds,
+           "From the first byte of a request to its last (default: 10s)");
+  add_time("--idle-time", limits.idle_seconds, "Between requests (default: 60s)");
+  add_time("--drain-grace", limits.grace_seconds,
+           "After SIGTERM: not ready, but still accepting (default: 1s)");
+  add_time("--drain-time", limits.drain_seconds,
+           "Then, for requests that have begun (default: 10s)");
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& root, Session& session) {
+  auto arguments = std::make_shared<ServeArguments>();
+  CLI::App* command =
+      AddCommand(root, session, "serve", "Guarded label-only access over HTTP",
+                 "lucid data synth2d --rows 40 --out points && lucid train --data points --arch "
+                 "2x10 --out run && lucid bound run --time-limit 1m && lucid serve run --key-file "
+                 "guard.key",
+                 [&session, arguments] { return RunServe(session, *arguments); });
+  command->add_option("run", arguments->options.run, "Folder of the run")->required();
+  AddGuardOptions(*command, *arguments);
+  AddNetworkOptions(*command, *arguments);
+  AddLimitOptions(*command, arguments->options.limits);
+}
+
+}  // namespace lucid::app

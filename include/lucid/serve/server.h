@@ -1,0 +1,100 @@
+// The guarded, label-only HTTP server (docs/serve.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "lucid/base/result.h"
+#include "lucid/guard/guard.h"
+
+namespace lucid {
+
+// What a client can make the server hold or wait for.
+struct ServeLimits {
+  std::int64_t connections = 1024;       // open at once; a further one is told 503 and closed
+  std::int64_t requests = 512;           // being read or answered at once; a further one gets 503
+  std::int64_t header_bytes = 16 << 10;  // request line and fields
+  std::int64_t body_bytes = 1 << 20;
+  std::int64_t rows = 1024;     // of one request
+  std::int64_t json_depth = 8;  // lists and objects inside each other
+  double request_seconds = 10;  // from the first byte of a request to the last; as much for sending
+  double idle_seconds = 60;     // between requests of a connection
+  // After a request to stop: how long it says that it is not ready but goes on accepting, so that
+  // load balancers notice, and then how long requests that have begun may take.
+  double grace_seconds = 1;
+  double drain_seconds = 10;
+
+  Status Validate() const;
+};
+
+enum class MemoKind {
+  kStateless,   // a draw is a keyed hash of the input
+  kDictionary,  // the paper's M: draws are remembered in a file
+};
+
+struct ServeOptions {
+  std::string run;          // folder
+  std::string certificate;  // empty: RUN/certificate.json
+  std::string name = "lucid";
+  GuardOptions guard;
+  std::string key_file;  // of the guard; created on first use
+
+  std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
+  std::string admin = "127.0.0.1:8081";   // empty: none
+  bool insecure_listen = false;           // other machines may connect without API keys and TLS
+  std::string api_keys;                   // empty: everybody is the client "anonymous"
+  std::string tls_certificate, tls_key;   // PEM; both or none
+
+  std::string ledger;            // required if guard.epsilon > 0
+  std::optional<double> budget;  // epsilon in total; none: counted, not limited
+  MemoKind memo = MemoKind::kStateless;
+  std::string memo_file;                // of the dictionary
+  std::int64_t memo_limit = 1'000'000;  // entries
+  std::optional<double> rate;           // requests per second of a client whose key says nothing
+  double latency_floor = 0;  // seconds: labels are sent at multiples of it after the request
+  int threads = 0;           // 0: all cores
+  bool json_log = false;
+  bool access_log = true;
+  ServeLimits limits;
+
+  // Names the field, its value and the rule.
+  Status Validate() const;
+};
+
+// Where the log goes: one or more whole lines at a time, each with its newline. Called by one
+// thread at a time, never by those that answer requests.
+using LogSink = std::function<void(std::string_view lines)>;
+
+class Server {
+ public:
+  // Everything is loaded and checked, and both sockets listen, but nothing is answered yet.
+  static Result<Server> Open(const ServeOptions& options, LogSink log);
+  ~Server();
+  Server(Server&&) noexcept;
+  Server& operator=(Server&&) noexcept;
+
+  // "127.0.0.1:8080", with the port that was chosen. admin_address: empty if there is none.
+  const std::string& address() const;
+  const std::string& admin_address() const;
+
+  // Serves until `stop`, then drains. Every request whose first byte was read by then is answered,
+  // unless it takes longer than limits.drain_seconds. Call once.
+  void Run(const std::stop_token& stop);
+
+  // Reads certificate, network, API keys and TLS files again. Requests that begin after it returns
+  // are answered with the new ones, those that had begun with the old. After an error all of the
+  // old ones stay in service. Thread-safe, also during Run.
+  Status Reload();
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lucid

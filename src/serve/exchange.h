@@ -1,0 +1,68 @@
+// A request and its answer, whatever carried them: between connections and sites.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serve/labeller.h"
+#include "serve/metrics.h"
+
+namespace lucid {
+
+enum class Method : std::uint8_t { kGet, kHead, kPost, kOther };
+
+// What the fields of a request say. Views live as long as the exchange.
+struct RequestHead {
+  Method method = Method::kOther;
+  std::string_view method_name;
+  std::string_view path;  // without the query
+  std::string_view content_type, content_encoding;
+  std::string_view authorization, api_key;
+  bool has_body_length = false;   // Content-Length or chunked
+  bool binary_extension = false;  // Inference-Header-Content-Length is there
+  std::string_view peer;          // address
+};
+
+struct Response {
+  int status = 200;
+  std::string body;
+  std::string_view content_type = "application/json";
+  std::vector<std::pair<std::string_view, std::string>> fields;  // beside the usual ones
+};
+
+// {"error": message}, always one printable line.
+Response ErrorResponse(int status, std::string_view message);
+// The text as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD.
+std::string JsonText(std::string_view text);
+
+// One request on its way through a site.
+struct Exchange {
+  RequestHead head;
+  Endpoint endpoint = Endpoint::kOther;
+  Client client;                      // who asks; account empty: nobody was asked for
+  std::int64_t rows = 0, noised = 0;  // for Metrics, and for nothing that a client can see
+};
+
+// What a port answers with. Thread-safe.
+class Site {
+ public:
+  // Called once, on any thread, possibly before Answer returns.
+  using Reply = std::function<void(Response)>;
+
+  Site() = default;
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+  virtual ~Site() = default;
+
+  // Before the body is read. A response ends the exchange.
+  virtual std::optional<Response> Admit(Exchange& exchange) const = 0;
+  // Requires: Admit had nothing to say; exchange and body live until `reply` was called.
+  virtual void Answer(Exchange& exchange, std::string_view body, Reply reply) const = 0;
+};
+
+}  // namespace lucid

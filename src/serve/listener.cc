@@ -1,0 +1,130 @@
+#include "serve/listener.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <utility>
+
+#include "data/text.h"
+#include "serve/http_connection.h"
+
+namespace lucid {
+namespace {
+
+namespace asio = boost::asio;
+using ErrorCode = boost::system::error_code;
+using Tcp = asio::ip::tcp;
+
+// Before the next try when the system has no file descriptor or memory left.
+constexpr std::chrono::milliseconds kPause{100};
+
+std::string ToText(const Tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
+                                    : fmt::format("{}:{}", address, endpoint.port());
+}
+
+}  // namespace
+
+Result<Tcp::endpoint> ParseAddress(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  ErrorCode error;
+  const asio::ip::address address = asio::ip::make_address(host, error);
+  std::uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  const char* first = text.data() + std::min(colon, text.size() - 1) + 1;
+  const auto [stop, code] = std::from_chars(std::min(first, end), end, port);
+  if (error || address.is_v6() != bracketed || code != std::errc() || stop != end) {
+    return InvalidInput(fmt::format(
+        "{} is not ADDRESS:PORT with a numeric address, as 127.0.0.1:8080 or [::1]:8080",
+        Quoted(text)));
+  }
+  return Tcp::endpoint(address, port);
+}
+
+Listener::Listener(Port port, std::vector<Worker*> workers, std::int64_t max_connections,
+                   std::atomic<std::int64_t>& open)
+    : port_(port),
+      workers_(std::move(workers)),
+      max_connections_(max_connections),
+      open_(open),
+      acceptor_(workers_.front()->io()),
+      pause_(workers_.front()->io()) {}
+
+Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
+                                                 std::vector<Worker*> workers,
+                                                 std::int64_t max_connections,
+                                                 std::atomic<std::int64_t>& open) {
+  LUCID_ASSIGN(const Tcp::endpoint endpoint, ParseAddress(address));
+  std::unique_ptr<Listener> listener(new Listener(port, std::move(workers), max_connections, open));
+  Tcp::acceptor& acceptor = listener->acceptor_;
+  ErrorCode error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor.non_blocking(true, error);
+  const Tcp::endpoint bound = error ? endpoint : acceptor.local_endpoint(error);
+  if (error) return IoError(fmt::format("cannot listen on {}: {}", address, error.message()));
+  listener->address_ = ToText(bound);
+  return listener;
+}
+
+void Listener::Start() { Accept(); }
+
+void Listener::Accept() {
+  Worker& worker = NextWorker();
+  acceptor_.async_accept(worker.io(), [this, &worker](const ErrorCode& error, Tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (!error) {
+      Admit(std::move(socket), worker);
+      return Accept();
+    }
+    if (error == asio::error::connection_aborted) return Accept();
+    worker.log().Event("error", fmt::format("cannot accept connections: {}", error.message()));
+    pause_.expires_after(kPause);
+    pause_.async_wait([this](const ErrorCode& stopped) {
+      if (!stopped) Accept();
+    });
+  });
+}
+
+void Listener::Admit(Tcp::socket socket, Worker& worker) {
+  Metrics& metrics = worker.metrics();
+  if (open_ >= max_connections_) {
+    ++metrics.connections_refused;
+    ErrorCode ignored;  // it is told if that is possible without waiting
+    socket.non_blocking(true, ignored);
+    if (port_ == Port::kAdmin || worker.options().tls_certificate.empty()) {
+      socket.send(asio::buffer(TooManyConnections()), 0, ignored);
+      socket.shutdown(Tcp::socket::shutdown_send, ignored);
+    }
+    return;
+  }
+  if (port_ == Port::kPublic) ++metrics.connections_total;
+  asio::post(worker.io(),
+             [this, &worker, socket = std::move(socket), slot = ConnectionSlot(open_)]() mutable {
+               StartHttpConnection(worker, std::move(socket), port_, std::move(slot));
+             });
+}
+
+void Listener::Stop(std::function<void()> done) {
+  asio::post(acceptor_.get_executor(), [this, done = std::move(done)] {
+    ErrorCode error;
+    while (true) {  // closing would reset what waits in the queue
+      Worker& worker = NextWorker();
+      Tcp::socket socket = acceptor_.accept(worker.io(), error);
+      if (error) break;
+      Admit(std::move(socket), worker);
+    }
+    acceptor_.close(error);
+    pause_.cancel();
+    done();
+  });
+}
+
+}  // namespace lucid

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/text.h"
+#include "lucid/serve/server.h"
+
+namespace lucid {
+namespace {
+
+Status InRange(std::string_view field, double value, double low, double high) {
+  if (value >= low && value <= high) return Ok();
+  return InvalidInput(fmt::format("{}: {} is not from {} to {}", field, value, low, high));
+}
+
+}  // namespace
+
+Status ServeLimits::Validate() const {
+  LUCID_TRY(InRange("max-connections", static_cast<double>(connections), 1, 1'000'000));
+  LUCID_TRY(InRange("max-requests", static_cast<double>(requests), 1, 1'000'000));
+  LUCID_TRY(InRange("max-header", static_cast<double>(header_bytes), 256, 1 << 20));
+  LUCID_TRY(InRange("max-body", static_cast<double>(body_bytes), 2, 1 << 30));
+  LUCID_TRY(InRange("max-rows", static_cast<double>(rows), 1, 1'000'000));
+  LUCID_TRY(InRange("max-depth", static_cast<double>(json_depth), 5, 1000));
+  LUCID_TRY(InRange("request-time", request_seconds, 0.1, 3600));
+  LUCID_TRY(InRange("idle-time", idle_seconds, 0.1, 86'400));
+  LUCID_TRY(InRange("drain-grace", grace_seconds, 0, 3600));
+  return InRange("drain-time", drain_seconds, 0.1, 3600);
+}
+
+Status ServeOptions::Validate() const {
+  LUCID_TRY(guard.Validate());
+  LUCID_TRY(limits.Validate());
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, good)) {
+    return InvalidInput(
+        fmt::format("name: {} is not 1 to 64 letters, digits, '.', '_' or '-'", Quoted(name)));
+  }
+  if (key_file.empty()) return InvalidInput("key-file: there must be one");
+  if (tls_certificate.empty() != tls_key.empty()) {
+    return InvalidInput("tls-cert and tls-key: give both or none");
+  }
+  if (guard.epsilon > 0 && ledger.empty()) {
+    return InvalidInput(fmt::format(
+        "epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger FILE)",
+        guard.epsilon));
+  }
+  if (budget && !(*budget >= 0 && std::isfinite(*budget))) {
+    return InvalidInput(fmt::format("budget: {} is not a number from 0 on", *budget));
+  }
+  if (budget && ledger.empty()) return InvalidInput("budget: it needs a ledger (--ledger FILE)");
+  if ((memo == MemoKind::kDictionary) == memo_file.empty()) {
+    return InvalidInput("memo-file: it goes with the dictionary memo, and the other way round");
+  }
+  if (memo == MemoKind::kDictionary && memo_limit < limits.rows) {
+    return InvalidInput(fmt::format("memo-limit: {} is less than the rows of one request, {}",
+                                    memo_limit, limits.rows));
+  }
+  if (rate && !(*rate > 0 && *rate <= 1e9)) {
+    return InvalidInput(fmt::format("rate: {} is not above 0 and at most 1e9", *rate));
+  }
+  LUCID_TRY(InRange("threads", threads, 0, 4096));
+  return InRange("latency-floor", latency_floor, 0, 60);
+}
+
+}  // namespace lucid

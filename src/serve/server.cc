@@ -1,0 +1,159 @@
+#include "lucid/serve/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "serve/listener.h"
+#include "serve/log.h"
+#include "serve/public_site.h"
+#include "serve/service.h"
+#include "serve/worker.h"
+
+namespace lucid {
+namespace {
+
+constexpr std::int64_t kAdminConnections = 64;
+
+// A server that other machines can reach must know who asks, over a line nobody else can read.
+Status CheckExposure(const ServeOptions& options) {
+  if (options.insecure_listen) return Ok();
+  LUCID_ASSIGN(const auto listen, ParseAddress(options.listen));
+  const bool safe = !options.api_keys.empty() && !options.tls_certificate.empty();
+  if (!listen.address().is_loopback() && !safe) {
+    return InvalidInput(fmt::format(
+        "listen: {} can be reached by other machines: give --api-keys, --tls-cert and --tls-key, "
+        "or --insecure-listen if something in front does that",
+        options.listen));
+  }
+  if (options.admin.empty()) return Ok();
+  LUCID_ASSIGN(const auto admin, ParseAddress(options.admin));
+  if (admin.address().is_loopback()) return Ok();
+  return InvalidInput(fmt::format(
+      "admin: {} can be reached by other machines, and asks for no key: use a loopback address, or "
+      "--insecure-listen",
+      options.admin));
+}
+
+// Waits until `stop` is requested.
+void AwaitStop(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  wake.wait(lock, stop, [] { return false; });
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(const ServeOptions& serve_options, LogSink sink)
+      : options(serve_options),
+        log(std::move(sink), options.json_log, options.access_log),
+        state(log) {}
+
+  Status Open();
+  void StopListening();
+
+  const ServeOptions options;
+  ServerLog log;
+  SiteState state;
+  std::atomic<std::int64_t> admin_connections{0};
+  std::unique_ptr<ServiceLoader> loader;
+  std::mutex reload_mutex;  // guards loader
+  std::optional<CurrentService> service;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<Listener>> listeners;  // public, admin
+  std::string address, admin_address;
+};
+
+Status Server::Impl::Open() {
+  LUCID_TRY(options.Validate());
+  LUCID_TRY(CheckExposure(options));
+  LUCID_ASSIGN(loader, ServiceLoader::Create(options, state));
+  LUCID_ASSIGN(auto loaded, loader->Load());
+  service.emplace(std::move(loaded));
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  for (int i = 0; i < (options.threads > 0 ? options.threads : cores); ++i) {
+    workers.push_back(std::make_unique<Worker>(options, *service, state.metrics, log));
+  }
+  std::vector<Worker*> all;
+  for (const auto& worker : workers) all.push_back(worker.get());
+  LUCID_ASSIGN(auto listener,
+               Listener::Open(options.listen, Port::kPublic, all, options.limits.connections,
+                              state.metrics.connections_open));
+  address = listener->address();
+  listeners.push_back(std::move(listener));
+  if (options.admin.empty()) return Ok();
+  LUCID_ASSIGN(auto admin, Listener::Open(options.admin, Port::kAdmin, {all.front()},
+                                          kAdminConnections, admin_connections));
+  admin_address = admin->address();
+  listeners.push_back(std::move(admin));
+  return Ok();
+}
+
+void Server::Impl::StopListening() {
+  for (const auto& listener : listeners) {
+    std::promise<void> stopped;
+    listener->Stop([&] { stopped.set_value(); });
+    stopped.get_future().wait();
+  }
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+Server::Server(Server&&) noexcept = default;
+Server& Server::operator=(Server&&) noexcept = default;
+
+Result<Server> Server::Open(const ServeOptions& options, LogSink log) {
+  auto impl = std::make_unique<Impl>(options, std::move(log));
+  LUCID_TRY(impl->Open());
+  return Server(std::move(impl));
+}
+
+const std::string& Server::address() const { return impl_->address; }
+const std::string& Server::admin_address() const { return impl_->admin_address; }
+
+void Server::Run(const std::stop_token& stop) {
+  Impl& server = *impl_;
+  for (const auto& listener : server.listeners) listener->Start();
+  std::vector<std::jthread> threads;
+  for (const auto& worker : server.workers) {
+    threads.emplace_back([&worker = *worker] { worker.Run(); });
+  }
+  AwaitStop(stop);
+  server.state.draining = true;
+  server.log.Event("info", "stopping: not ready from now on");
+  for (const auto& worker : server.workers) worker->CloseConnectionsAfterAnswers();
+  std::this_thread::sleep_for(std::chrono::duration<double>(server.options.limits.grace_seconds));
+  server.StopListening();
+  for (const auto& worker : server.workers) worker->Drain(server.options.limits.drain_seconds);
+  threads.clear();  // joins
+  server.log.Event("info", "stopped");
+}
+
+Status Server::Reload() {
+  Impl& server = *impl_;
+  const std::lock_guard lock(server.reload_mutex);
+  auto service = server.loader->Load();
+  if (!service.ok()) {
+    ++server.state.metrics.reload_failures;
+    server.loader->SetNote("reload failed: " + service.error().message);
+    server.log.Event("error",
+                     "reload failed, the old files stay in service: " + service.error().message);
+    return service.error();
+  }
+  server.service->Set(*std::move(service));
+  ++server.state.metrics.reloads;
+  server.loader->SetNote("");
+  server.log.Event("info", "reloaded certificate, keys and TLS files");
+  return Ok();
+}
+
+}  // namespace lucid

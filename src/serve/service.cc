@@ -1,0 +1,102 @@
+#include "serve/service.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "lucid/base/version.h"
+#include "serve/admin_site.h"
+#include "serve/tls.h"
+
+namespace lucid {
+
+ServiceLoader::ServiceLoader(const ServeOptions& options, GuardKey key, SiteState& state)
+    : options_(options), key_(key), state_(state) {}
+
+Result<std::unique_ptr<ServiceLoader>> ServiceLoader::Create(const ServeOptions& options,
+                                                             SiteState& state) {
+  LUCID_ASSIGN(const GuardKey key, GuardKey::LoadOrCreate(options.key_file));
+  return std::unique_ptr<ServiceLoader>(new ServiceLoader(options, key, state));
+}
+
+// A ledger is about one training set, so what it is for is known only with the certificate.
+Status ServiceLoader::OpenFiles(const Certificate& certificate) {
+  if (opened_) {
+    if (certificate.train_digest == train_digest_) return Ok();
+    return Mismatch(
+        fmt::format("{}: the certificate is of another training set than the one that "
+                    "is served: stop the server and start it anew",
+                    options_.run));
+  }
+  train_digest_ = certificate.train_digest;
+  if (options_.guard.epsilon > 0) {
+    LedgerOptions options{options_.ledger, train_digest_, std::nullopt};
+    if (options_.budget) {
+      LUCID_ASSIGN(options.overall_budget, EpsilonUnits::RoundedDown(*options_.budget));
+    }
+    LUCID_ASSIGN(Ledger ledger, Ledger::Open(options));
+    ledger_ = std::make_shared<Ledger>(std::move(ledger));
+  }
+  if (options_.memo == MemoKind::kDictionary) {
+    LUCID_ASSIGN(AnswerMemo memo, AnswerMemo::Open({options_.memo_file, options_.memo_limit}));
+    memo_ = std::make_shared<AnswerMemo>(std::move(memo));
+  }
+  opened_ = true;
+  return Ok();
+}
+
+Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
+  LUCID_ASSIGN(Guard opened, Guard::Open(options_.run, options_.certificate, options_.guard, key_));
+  const auto guard = std::make_shared<const Guard>(std::move(opened));
+  auto service = std::make_shared<Service>();
+  std::shared_ptr<const ApiKeys> keys;
+  if (!options_.api_keys.empty()) {
+    LUCID_ASSIGN(ApiKeys loaded, ApiKeys::Load(options_.api_keys));
+    keys = std::make_shared<const ApiKeys>(std::move(loaded));
+  }
+  if (!options_.tls_certificate.empty()) {
+    LUCID_ASSIGN(service->tls, LoadTls(options_.tls_certificate, options_.tls_key));
+  }
+  LUCID_TRY(OpenFiles(guard->certificate()));
+  LUCID_ASSIGN(const auto labeller, GuardLabeller::Create(guard, ledger_, memo_));
+  const LabelRequestLimits limits{options_.limits.rows,
+                                  static_cast<int>(options_.limits.json_depth)};
+  service->sites = {
+      std::make_shared<PublicSite>(PublicSiteOptions{options_.name, limits, options_.rate},
+                                   guard->schema(), labeller, keys, state_),
+      MakeAdminSite(guard, keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
+  };
+  return std::shared_ptr<const Service>(std::move(service));
+}
+
+std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const Guard> guard,
+                                                         std::int64_t api_keys) {
+  return std::make_shared<AdminSite>([this, guard = std::move(guard), api_keys](const auto& done) {
+    using std::chrono::floor, std::chrono::seconds, std::chrono::system_clock;
+    ServerStatus status;
+    status.model = options_.name;
+    status.version = Version();
+    status.draining = state_.draining;
+    status.ready = !status.draining;
+    {
+      const std::lock_guard lock(note_mutex_);
+      status.note = note_;
+    }
+    status.now = floor<seconds>(system_clock::now());
+    status.memo = memo_ == nullptr ? "stateless" : "dictionary";
+    status.guard = guard.get();
+    status.metrics = &state_.metrics;
+    status.metrics_now = Metrics::Clock::now();
+    if (ledger_ != nullptr) status.budget = ledger_->totals();
+    status.api_keys = api_keys;
+    done(status);
+  });
+}
+
+void ServiceLoader::SetNote(std::string note) {
+  const std::lock_guard lock(note_mutex_);
+  note_ = std::move(note);
+}
+
+}  // namespace lucid

@@ -1,0 +1,42 @@
+#include "serve/tls.h"
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+namespace lucid {
+namespace {
+
+Error Refuse(const std::string& file, std::string_view what) {
+  ERR_clear_error();  // per thread, and read by the next call of OpenSSL otherwise
+  return InvalidInput(fmt::format("{}: {}", file, what));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& certificate,
+                                                           const std::string& key) {
+  namespace ssl = boost::asio::ssl;
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  SSL_CTX* native = context->native_handle();
+  SSL_CTX_set_options(
+      native, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
+  if (SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION) != 1 ||
+      SSL_CTX_set_cipher_list(native, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) {
+    return InternalError("this OpenSSL has no TLS 1.2 with ECDHE and AES-GCM");
+  }
+  // Without one, a key with a passphrase would ask for it on the terminal.
+  SSL_CTX_set_default_passwd_cb(native, [](char*, int, int, void*) { return 0; });
+  boost::system::error_code error;
+  context->use_certificate_chain_file(certificate, error);
+  if (error) return Refuse(certificate, "not a readable certificate chain in PEM");
+  context->use_private_key_file(key, ssl::context::pem, error);
+  if (error)
+    return Refuse(key,
+                  "not a readable private key in PEM without a passphrase, or not "
+                  "that of the certificate");
+  if (SSL_CTX_check_private_key(native) != 1) return Refuse(key, "not the certificate's key");
+  return context;
+}
+
+}  // namespace lucid

@@ -1,0 +1,18 @@
+// The server's side of TLS.
+#pragma once
+
+#include <boost/asio/ssl/context.hpp>
+#include <memory>
+#include <string>
+
+#include "lucid/base/result.h"
+
+namespace lucid {
+
+// TLS 1.2 and 1.3, forward secrecy and authenticated encryption only, no renegotiation.
+// `certificate`: a chain in PEM, the server's own first; `key`: PEM, without a passphrase. Errors
+// name the file; also if the two do not belong together.
+Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& certificate,
+                                                           const std::string& key);
+
+}  // namespace lucid

@@ -1,0 +1,344 @@
+// HTTP as strangers speak it: everything that can be wrong with a request, and its answer.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "serve/server.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+
+class HttpTest : public testing::Test {
+ protected:
+  void SetUp() override { MakeRun(scratch_ / "run"); }
+  Scratch scratch_;
+};
+
+const std::string kRow = R"({"rows":[{"x1":0.2,"x2":0.7}]})";
+
+std::string Inference(const std::string& id) {
+  return R"({"id":")" + id +
+         R"(","inputs":[{"name":"input","datatype":"FP32","shape":[1,2],"data":[0.2,0.7]}]})";
+}
+
+std::string Raw(const std::string& method, const std::string& path, const std::string& fields,
+                const std::string& body = "") {
+  return method + " " + path + " HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n" + body;
+}
+
+struct BadInput {
+  std::string what, request;
+  int status;
+  std::string word;  // of the error
+};
+
+std::vector<BadInput> BadInputs() {
+  const std::string json = "Content-Type: application/json\r\n";
+  const auto predict = [](const std::string& body) { return Post("/predict", body); };
+  const auto infer = [](const std::string& body) { return Post("/v2/models/lucid/infer", body); };
+  const auto tensor = [&](const std::string& data, const std::string& shape = "[1,2]") {
+    return infer(R"({"inputs":[{"name":"input","datatype":"FP32","shape":)" + shape +
+                 R"(,"data":)" + data + "}]}");
+  };
+  return {
+      {"NaN literal", tensor("[NaN,0]"), 400, "not valid JSON"},
+      {"Infinity literal", tensor("[0,-Infinity]"), 400, "not valid JSON"},
+      {"number beyond float32", tensor("[1e39,0]"), 400, "finite float32"},
+      {"number beyond double", tensor("[1e999,0]"), 400, "too large"},
+      {"number as text", tensor("[\"0.5\",0]"), 400, "finite float32"},
+      {"null as number", tensor("[null,0]"), 400, "finite float32"},
+      {"too few values", tensor("[0.5]"), 400, "needs 2 values"},
+      {"wrong dimension", tensor("[0.5,0.5,0.5]", "[1,3]"), 400, "shape [rows, 2]"},
+      {"shape with overflow", tensor("[0]", "[9223372036854775807,2]"), 400, "at most 1024"},
+      {"negative shape", tensor("[0]", "[-1,2]"), 400, "whole numbers"},
+      {"no rows", tensor("[]", "[0,2]"), 400, "no rows"},
+      {"out of the domain, above", tensor("[0.5,1.5]"), 400, "row 0"},
+      {"out of the domain, below", tensor("[-0.5,0.5]"), 400, "row 0"},
+      {"out of the domain, raw column", predict(R"({"rows":[{"x1":7,"x2":0}]})"), 400, "'x1'"},
+      {"too many rows", predict(PredictBody(std::vector<std::pair<double, double>>(1025, {0, 0}))),
+       400, "1025 rows, at most 1024"},
+      {"unknown column", predict(R"({"rows":[{"x1":0,"x2":0,"x3":0}]})"), 400, "'x3'"},
+      {"missing column", predict(R"({"rows":[{"x1":0}]})"), 400, "'x2' is missing"},
+      {"column twice", predict(R"({"rows":[{"x1":0,"x1":1,"x2":0}]})"), 400, "twice"},
+      {"column not a number", predict(R"({"rows":[{"x1":"a","x2":0}]})"), 400, "'a'"},
+      {"deep JSON", predict(std::string(100'000, '[')), 400, "deeper than 8"},
+      {"bad UTF-8", predict("{\"rows\":[\"\xff\xfe\"]}"), 400, "not valid JSON"},
+      {"truncated JSON", predict(R"({"rows":[)"), 400, "not valid JSON"},
+      {"not JSON", predict("x1=0&x2=1"), 400, "not valid JSON"},
+      {"empty body", predict(""), 400, "not valid JSON"},
+      {"unknown output", infer(R"({"outputs":[{"name":"logits"}],"inputs":[{"name":"input"}]})"),
+       400, "'logits'"},
+      {"binary data extension",
+       Post("/v2/models/lucid/infer", "{}", "Inference-Header-Content-Length: 2\r\n"), 400,
+       "binary data"},
+      {"wrong content type",
+       Raw("POST", "/predict", "Content-Type: text/plain\r\nContent-Length: 2\r\n", "{}"), 415,
+       "application/json"},
+      {"no content type", Raw("POST", "/predict", "Content-Length: 2\r\n", "{}"), 415,
+       "application/json"},
+      {"compressed body",
+       Raw("POST", "/predict", json + "Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}"), 415,
+       "compressed"},
+      {"no length", Raw("POST", "/predict", json), 411, "Content-Length"},
+      {"huge body, announced", Raw("POST", "/predict", json + "Content-Length: 1000000000\r\n", ""),
+       413, "at most 1048576"},
+      {"huge body, chunked",
+       Raw("POST", "/predict", json + "Transfer-Encoding: chunked\r\n",
+           "200000\r\n" + std::string(0x200000, ' ') + "\r\n0\r\n\r\n"),
+       413, "at most 1048576"},
+      {"length twice",
+       Raw("POST", "/predict", json + "Content-Length: 2\r\nContent-Length: 3\r\n", "{}"), 400,
+       "HTTP"},
+      {"length and chunks",
+       Raw("POST", "/predict", json + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+           "2\r\n{}\r\n0\r\n\r\n"),
+       400, "HTTP"},
+      {"negative length", Raw("POST", "/predict", json + "Content-Length: -1\r\n"), 400, "HTTP"},
+      {"huge header", Get("/v2", "X-Big: " + std::string(20'000, 'x') + "\r\n"), 431, "16384"},
+      {"many headers",
+       Get("/v2",
+           [] {
+             std::string fields;
+             for (int i = 0; i < 3000; ++i) fields += "A: b\r\n";
+             return fields;
+           }()),
+       431, "16384"},
+      {"no Host", "GET /v2 HTTP/1.1\r\n\r\n", 400, "Host"},
+      {"not HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "HTTP"},
+      {"unknown version", "GET /v2 HTTP/3.7\r\nHost: x\r\n\r\n", 505, "HTTP/1.1"},
+      {"unknown path", Get("/admin"), 404, "nothing"},
+      {"path of the admin port", Get("/metrics"), 404, "nothing"},
+      {"unknown model", Post("/v2/models/other/infer", "{}"), 404, "nothing"},
+      {"climbing path", Get("/../../etc/passwd"), 404, "nothing"},
+      {"wrong method", Get("/predict"), 405, "POST"},
+      {"TRACE", Raw("TRACE", "/v2", ""), 405, "GET"},
+      {"unknown expectation", Post("/predict", kRow, "Expect: 200-maybe\r\n"), 417, "100-continue"},
+  };
+}
+
+// LUCID_BAD_INPUTS=FILE writes the table of docs/serve.md.
+TEST_F(HttpTest, EveryBadInputGetsItsAnswerAndTheServerGoesOn) {
+  const ServerProcess server(scratch_);
+  std::string table;
+  for (const BadInput& bad : BadInputs()) {
+    const Reply reply = server.Ask(bad.request);
+    EXPECT_EQ(reply.status, bad.status) << bad.what << "\n" << reply;
+    EXPECT_EQ(reply.Field("Content-Type"), "application/json") << bad.what;
+    EXPECT_EQ(reply.Field("X-Content-Type-Options"), "nosniff") << bad.what;
+    const nlohmann::json body = reply.Json();
+    ASSERT_TRUE(body.is_object() && body.size() == 1 && body.contains("error")) << bad.what;
+    const auto error = body["error"].get<std::string>();
+    EXPECT_THAT(error, HasSubstr(bad.word)) << bad.what;
+    table += fmt::format("| {} | {} | {} |\n", bad.what, reply.status, error);
+  }
+  EXPECT_EQ(server.Ask(Post("/predict", kRow)).status, 200);
+  if (const char* path = std::getenv("LUCID_BAD_INPUTS")) std::ofstream(path) << table;
+}
+
+TEST_F(HttpTest, OddButAllowedInputsAreAnswered) {
+  const ServerProcess server(scratch_);
+  const auto label = [&](const std::string& data) {
+    const Reply reply = server.Ask(Post("/predict", R"({"input":[[)" + data + "]]}"));
+    EXPECT_EQ(reply.status, 200) << data << "\n" << reply;
+    return reply.Json()["labels"];
+  };
+  EXPECT_EQ(label("-0.0,0.7"), label("0,0.7")) << "-0 is 0";
+  EXPECT_EQ(label("1e-40,0.7"), label("0,0.7")) << "subnormals are 0";
+  EXPECT_EQ(label("1e-300,0.7"), label("0,0.7"));
+  EXPECT_EQ(label("2e-1,7E-1"), label("0.2,0.70000000000000000000"));
+  const Reply raw = server.Ask(Post("/predict", kRow));
+  EXPECT_EQ(raw.Json()["labels"], label("0.2,0.7")) << "raw columns and features agree";
+  EXPECT_EQ(raw.Json()["names"].size(), 1);
+  const Reply inference = server.Ask(Post("/v2/models/lucid/versions/1/infer", Inference("é")));
+  EXPECT_EQ(inference.Json()["outputs"][0]["data"], raw.Json()["labels"]);
+  EXPECT_EQ(inference.Json()["id"], "é");
+}
+
+TEST_F(HttpTest, ProtocolEndpointsAnswer) {
+  const ServerProcess server(scratch_, {"--name", "my.model"});
+  EXPECT_EQ(server.Ask(Get("/v2")).Json()["name"], "lucid");
+  EXPECT_EQ(server.Ask(Get("/v2/health/live")).Json()["live"], true);
+  EXPECT_EQ(server.Ask(Get("/v2/health/ready?x=1")).Json()["ready"], true);
+  EXPECT_EQ(server.Ask(Get("/v2/models/my.model")).Json()["inputs"][0]["shape"],
+            nlohmann::json({-1, 2}));
+  EXPECT_EQ(server.Ask(Get("/v2/models/my.model/ready")).Json()["name"], "my.model");
+  EXPECT_TRUE(server.Ask(Get("/openapi.json")).Json().contains("paths"));
+  const Reply head = server.Ask(Raw("HEAD", "/v2", ""));
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.Field("Content-Length"), std::to_string(server.Ask(Get("/v2")).body.size()));
+  EXPECT_THAT(server.AskAdmin(Get("/")).body, HasSubstr("<html"));
+  EXPECT_EQ(server.AskAdmin(Get("/healthz")).status, 200);
+  EXPECT_THAT(server.AskAdmin(Get("/metrics")).body, HasSubstr("# TYPE"));
+  EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["model"], "my.model");
+  EXPECT_EQ(server.AskAdmin(Get("/predict")).status, 404);
+}
+
+TEST_F(HttpTest, PipelinedRequestsAreAnsweredInOrder) {
+  const ServerProcess server(scratch_);
+  std::string requests;
+  for (int i = 0; i < 200; ++i) {
+    requests += Post("/v2/models/lucid/infer", Inference(std::to_string(i)));
+  }
+  Socket socket(server.port());
+  ASSERT_TRUE(socket.Send(requests));
+  for (int i = 0; i < 200; ++i) {
+    const Reply reply = socket.Read();
+    ASSERT_EQ(reply.status, 200) << i;
+    EXPECT_EQ(reply.Json()["id"], std::to_string(i));
+  }
+}
+
+TEST_F(HttpTest, ABadRequestInAPipelineEndsItAfterItsAnswer) {
+  const ServerProcess server(scratch_);
+  Socket socket(server.port());
+  socket.Send(Get("/v2") + Post("/predict", "{}") + "nonsense\r\n\r\n" + Get("/v2"));
+  EXPECT_EQ(socket.Read().status, 200);
+  EXPECT_EQ(socket.Read().status, 400) << "a bad body, but where it ends is known";
+  const Reply last = socket.Read();
+  EXPECT_EQ(last.status, 400);
+  EXPECT_EQ(last.Field("Connection"), "close");
+  EXPECT_TRUE(socket.AtEnd()) << "what follows cannot be told apart";
+}
+
+TEST_F(HttpTest, BytesMayComeOneByOneAndInChunks) {
+  const ServerProcess server(scratch_);
+  Socket socket(server.port());
+  for (const char byte : Post("/v2/models/lucid/infer", Inference("slow"))) {
+    ASSERT_TRUE(socket.Send(std::string(1, byte)));
+  }
+  EXPECT_EQ(socket.Read().Json()["id"], "slow");
+  const std::string body = Inference("chunks");
+  std::string chunks;
+  for (std::size_t i = 0; i < body.size(); i += 7) {
+    const std::string part = body.substr(i, 7);
+    chunks += fmt::format("{:x};ext=1\r\n{}\r\n", part.size(), part);
+  }
+  socket.Send(Raw("POST", "/v2/models/lucid/infer",
+                  "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n",
+                  chunks + "0\r\nTrailer: x\r\n\r\n"));
+  EXPECT_EQ(socket.Read().Json()["id"], "chunks");
+}
+
+TEST_F(HttpTest, HalfClosedSocketsGetTheirAnswer) {
+  const ServerProcess server(scratch_);
+  Socket whole(server.port());
+  whole.Send(Post("/predict", kRow));
+  whole.ShutdownWrite();
+  EXPECT_EQ(whole.Read().status, 200);
+  EXPECT_TRUE(whole.AtEnd());
+  Socket part(server.port());
+  part.Send(Post("/predict", kRow).substr(0, 90));
+  part.ShutdownWrite();
+  EXPECT_EQ(part.Read().status, 400);
+  EXPECT_TRUE(part.AtEnd());
+  Socket nothing(server.port());
+  nothing.ShutdownWrite();
+  EXPECT_TRUE(nothing.AtEnd());
+  Socket reset(server.port());
+  reset.Send(Post("/predict", kRow).substr(0, 90));
+  reset.Reset();
+  EXPECT_EQ(server.Ask(Get("/v2")).status, 200) << "the server goes on";
+}
+
+TEST_F(HttpTest, SlowClientsAreDropped) {
+  const ServerProcess server(scratch_, {"--request-time", "300ms", "--idle-time", "400ms"});
+  const std::string request = Post("/predict", kRow);
+  for (const std::size_t sent :
+       {std::size_t{10}, request.size() - 5}) {  // in the head, in the body
+    Socket slow(server.port());
+    const double start = Now();
+    slow.Send(request.substr(0, sent));
+    const Reply reply = slow.Read();
+    EXPECT_EQ(reply.status, 408) << sent;
+    EXPECT_GE(Now() - start, 0.3);
+    EXPECT_TRUE(slow.AtEnd());
+  }
+  // A byte every now and then does not help: the time is that of the whole request.
+  Socket loris(server.port());
+  const double start = Now();
+  bool dropped = false;
+  loris.Send("GET /v2 HTTP/1.1\r\n");
+  while (!dropped && Now() - start < 15) {
+    dropped = !loris.Send("X: y\r\n");
+    SleepSeconds(0.05);  // this client's pace, not a wait for the server
+  }
+  EXPECT_TRUE(dropped);
+  Socket idle(server.port());
+  idle.Send(Get("/v2"));
+  EXPECT_EQ(idle.Read().status, 200);
+  EXPECT_TRUE(idle.AtEnd());
+}
+
+TEST_F(HttpTest, KeepAliveExpectAndOldVersions) {
+  const ServerProcess server(scratch_);
+  Socket socket(server.port());
+  const std::string request = Post("/predict", kRow, "Expect: 100-continue\r\n");
+  const std::size_t head = request.find("\r\n\r\n") + 4;
+  socket.Send(request.substr(0, head));
+  EXPECT_EQ(socket.Read().status, 100);
+  socket.Send(request.substr(head));
+  EXPECT_EQ(socket.Read().status, 200);
+  const std::string nowhere = Post("/nowhere", kRow, "Expect: 100-continue\r\n");
+  socket.Send(nowhere.substr(0, nowhere.find("\r\n\r\n") + 4));
+  EXPECT_EQ(socket.Read().status, 404) << "refused before the body is sent";
+  EXPECT_TRUE(socket.AtEnd());
+
+  Socket old(server.port());
+  old.Send("GET /v2 HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.Read().Field("Connection"), "close");
+  EXPECT_TRUE(old.AtEnd());
+  Socket kept(server.port());
+  kept.Send("GET /v2 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_EQ(kept.Read().Field("Connection"), "keep-alive");
+  kept.Send(Get("/v2", "Connection: close\r\n"));
+  EXPECT_EQ(kept.Read().Field("Connection"), "close");
+  EXPECT_TRUE(kept.AtEnd());
+}
+
+TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
+  const ServerProcess server(scratch_, {"--max-connections", "2", "--max-requests", "1"});
+  Socket first(server.port()), second(server.port());
+  first.Send(Get("/v2"));
+  EXPECT_EQ(first.Read().status, 200);
+  second.Send(Get("/v2"));
+  EXPECT_EQ(second.Read().status, 200);
+  Socket third(server.port());
+  const Reply refused = third.Read();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.Field("Retry-After"), "1");
+  EXPECT_TRUE(third.AtEnd());
+
+  first.Send(Post("/predict", kRow).substr(0, 90));  // has begun, and holds the only place
+  const auto in_flight = [&] {
+    return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"];
+  };
+  ASSERT_TRUE(WaitFor([&] { return in_flight() == 1; }, 10));
+  second.Send(Get("/v2"));
+  const Reply full = second.Read();
+  EXPECT_EQ(full.status, 503) << full;
+  first.Send(Post("/predict", kRow).substr(90));
+  EXPECT_EQ(first.Read().status, 200);
+  second.Send(Get("/v2"));
+  EXPECT_EQ(second.Read().status, 200);
+}
+
+TEST_F(HttpTest, LabelsLeaveAtMultiplesOfTheLatencyFloor) {
+  const ServerProcess server(scratch_, {"--latency-floor", "150ms"});
+  Socket socket(server.port());
+  const double start = Now();
+  socket.Send(Post("/predict", kRow));
+  EXPECT_EQ(socket.Read().status, 200);
+  EXPECT_GE(Now() - start, 0.150);
+  const double bad = Now();
+  socket.Send(Post("/predict", "{}"));
+  EXPECT_EQ(socket.Read().status, 400);
+  EXPECT_GE(Now() - bad, 0.150) << "errors, too";
+}
+
+}  // namespace
+}  // namespace lucid::test

@@ -1,0 +1,284 @@
+// Starting, reloading, draining, dying.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "serve/server.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+
+class LifecycleTest : public testing::Test {
+ protected:
+  void SetUp() override { MakeRun(scratch_ / "run"); }
+
+  // `lucid keys create`: the new key.
+  std::string AddKey(const std::string& id, const std::vector<std::string>& more = {}) {
+    const Outcome outcome = RunLucid(
+        std::vector<std::string>{"keys", "create", "--file", scratch_ / "keys.toml", "--id", id} +
+        more);
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    const std::vector<std::string> words = Words(outcome.out);
+    const auto key = std::ranges::find_if(
+        words, [](const std::string& word) { return word.starts_with("lucid."); });
+    return key == words.end() ? "" : *key;
+  }
+  static int StatusFor(const ServerProcess& server, const std::string& key) {
+    return server.Ask(Post("/predict", kBody, "Authorization: Bearer " + key + "\r\n")).status;
+  }
+
+  static constexpr const char* kBody = R"({"input":[[0.2,0.7]]})";
+  Scratch scratch_;
+};
+
+// A self-signed certificate for `name`, and its key.
+void MakeTlsFiles(const std::string& name, const std::string& certificate, const std::string& key) {
+  EVP_PKEY* pair = EVP_EC_gen("P-256");
+  X509* x509 = X509_new();
+  X509_set_version(x509, 2);
+  ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
+  X509_gmtime_adj(X509_getm_notBefore(x509), -60);
+  X509_gmtime_adj(X509_getm_notAfter(x509), 3600);
+  X509_set_pubkey(x509, pair);
+  X509_NAME* subject = X509_get_subject_name(x509);
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
+  X509_set_issuer_name(x509, subject);
+  X509_sign(x509, pair, EVP_sha256());
+  FILE* file = std::fopen(certificate.c_str(), "w");
+  PEM_write_X509(file, x509);
+  std::fclose(file);
+  file = std::fopen(key.c_str(), "w");
+  PEM_write_PrivateKey(file, pair, nullptr, nullptr, 0, nullptr, nullptr);
+  std::fclose(file);
+  X509_free(x509);
+  EVP_PKEY_free(pair);
+}
+
+struct TlsReply {
+  bool connected = false;
+  std::string subject, response;
+};
+
+TlsReply AskByTls(int port, const std::string& request, int newest = TLS1_3_VERSION) {
+  TlsReply reply;
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_security_level(context, 0);  // so that only the server's rules are tried
+  SSL_CTX_set_min_proto_version(context, TLS1_VERSION);
+  SSL_CTX_set_max_proto_version(context, newest);
+  BIO* bio = BIO_new_ssl_connect(context);
+  BIO_set_conn_hostname(bio, fmt::format("127.0.0.1:{}", port).c_str());
+  if (BIO_do_connect(bio) == 1 && BIO_do_handshake(bio) == 1) {
+    reply.connected = true;
+    SSL* ssl = nullptr;
+    BIO_get_ssl(bio, &ssl);
+    X509* peer = SSL_get1_peer_certificate(ssl);
+    char name[256];
+    X509_NAME_oneline(X509_get_subject_name(peer), name, sizeof(name));
+    reply.subject = name;
+    X509_free(peer);
+    BIO_write(bio, request.data(), static_cast<int>(request.size()));
+    char block[4096];
+    for (int n = 0; (n = BIO_read(bio, block, sizeof(block))) > 0;) {
+      reply.response.append(block, static_cast<std::size_t>(n));
+    }
+  }
+  BIO_free_all(bio);
+  SSL_CTX_free(context);
+  return reply;
+}
+
+TEST_F(LifecycleTest, SigtermDropsNoAcceptedRequest) {
+  ServerProcess server(scratch_, {"--drain-grace", "500ms"});
+  std::atomic<bool> stopping{false};
+  std::atomic<int> answered{0}, answered_late{0}, lost{0};
+  const auto ask = [&](int client) {
+    while (true) {
+      Socket socket(server.port());
+      bool open = true;
+      for (int i = 0; open; ++i) {
+        socket.Send(Post("/predict", PredictBody({{0.1 * client, 1e-4 * i}})));
+        const Reply reply = socket.Read();
+        if (reply.status != 200) {
+          // A connection that came too late to be accepted is refused or reset. One that was
+          // accepted ends only after an answer that says so.
+          if (i > 0 || !stopping) ++lost;
+          return;
+        }
+        ++(stopping ? answered_late : answered);
+        open = reply.Field("Connection") != "close";
+      }
+    }
+  };
+  std::vector<std::jthread> clients;
+  for (int client = 0; client < 8; ++client) clients.emplace_back(ask, client);
+  ASSERT_TRUE(WaitFor([&] { return answered > 500; }, 60));
+  stopping = true;
+  server.process().Signal(SIGTERM);
+  const Outcome outcome = server.process().Wait();
+  clients.clear();
+  EXPECT_EQ(outcome.code, 0) << outcome.code;
+  EXPECT_EQ(lost, 0);
+  EXPECT_GT(answered_late, 0);
+}
+
+TEST_F(LifecycleTest, ARequestThatHasBegunIsAnsweredDuringTheDrain) {
+  ServerProcess server(scratch_, {"--drain-grace", "1ms"});
+  const std::string request = Post("/predict", kBody);
+  Socket begun(server.port()), idle(server.port());
+  idle.Send(Get("/v2"));
+  EXPECT_EQ(idle.Read().status, 200);
+  begun.Send(request.substr(0, 80));
+  ASSERT_TRUE(WaitFor(
+      [&] { return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"] == 1; },
+      10));
+  server.process().Signal(SIGTERM);
+  EXPECT_TRUE(idle.AtEnd()) << "idle connections end";
+  begun.Send(request.substr(80));
+  const Reply reply = begun.Read();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.Field("Connection"), "close");
+  EXPECT_TRUE(begun.AtEnd());
+  const Outcome outcome = server.process().Wait();
+  EXPECT_EQ(outcome.code, 0) << outcome;
+}
+
+TEST_F(LifecycleTest, TheDrainEndsEvenIfAClientDoesNot) {
+  ServerProcess server(scratch_, {"--drain-grace", "1ms", "--drain-time", "300ms"});
+  Socket stuck(server.port());
+  stuck.Send(Post("/predict", kBody).substr(0, 80));
+  ASSERT_TRUE(WaitFor(
+      [&] { return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"] == 1; },
+      10));
+  const double start = Now();
+  EXPECT_EQ(server.Stop().code, 0);
+  EXPECT_LT(Now() - start, 5);
+}
+
+TEST_F(LifecycleTest, ExpiredAndRevokedKeysAndReload) {
+  const std::string alice = AddKey("alice");
+  ASSERT_THAT(alice, HasSubstr("alice"));
+  const std::string old = AddKey("old", {"--expires", "2099-01-01"});
+  std::string file = ReadBytes(scratch_ / "keys.toml");
+  file.replace(file.find("2099"), 4, "2020");
+  WriteBytes(scratch_ / "keys.toml", file);
+  ServerProcess server(scratch_, {"--api-keys", scratch_ / "keys.toml"});
+  EXPECT_EQ(StatusFor(server, alice), 200);
+  EXPECT_EQ(StatusFor(server, old), 401);
+  EXPECT_EQ(StatusFor(server, "nonsense"), 401);
+  EXPECT_EQ(server.Ask(Post("/predict", kBody)).status, 401);
+  EXPECT_EQ(server.Ask(Post("/predict", kBody, "X-API-Key: " + alice + "\r\n")).status, 200);
+
+  const std::string bob = AddKey("bob");
+  EXPECT_EQ(StatusFor(server, bob), 401) << "not before the reload";
+  ASSERT_EQ(RunLucid({"keys", "revoke", "--file", scratch_ / "keys.toml", "--id", "alice"}).code,
+            0);
+  server.process().Signal(SIGHUP);
+  EXPECT_TRUE(WaitFor([&] { return StatusFor(server, bob) == 200; }, 10));
+  EXPECT_EQ(StatusFor(server, alice), 403);
+
+  WriteBytes(scratch_ / "keys.toml", "version = ");
+  server.process().Signal(SIGHUP);
+  ASSERT_TRUE(WaitFor(
+      [&] { return server.process().Err().find("reload failed") != std::string::npos; }, 10));
+  EXPECT_EQ(StatusFor(server, bob), 200) << "the old keys stay in service";
+  EXPECT_THAT(server.AskAdmin(Get("/status.json")).Json()["note"].get<std::string>(),
+              HasSubstr("reload failed"));
+  EXPECT_EQ(server.Stop().code, 0);
+}
+
+TEST_F(LifecycleTest, ABadCertificateAtReloadLeavesTheOldInService) {
+  ServerProcess server(scratch_);
+  const std::string path = scratch_ / "run/certificate.json";
+  const std::string good = ReadBytes(path);
+  const std::vector<int> labels = server.Labels({{0.2, 0.7}, {0.7, 0.2}});
+  std::string damaged = good;
+  damaged[good.size() / 2] ^= 1;
+  WriteBytes(path, damaged);
+  server.process().Signal(SIGHUP);
+  ASSERT_TRUE(WaitFor(
+      [&] { return server.process().Err().find("reload failed") != std::string::npos; }, 10));
+  EXPECT_EQ(server.Labels({{0.2, 0.7}, {0.7, 0.2}}), labels);
+  WriteBytes(path, good);
+  server.process().Signal(SIGHUP);
+  ASSERT_TRUE(
+      WaitFor([&] { return server.process().Err().find("reloaded") != std::string::npos; }, 10));
+  EXPECT_EQ(server.Labels({{0.2, 0.7}, {0.7, 0.2}}), labels);
+}
+
+TEST_F(LifecycleTest, TlsIsModernAndReloads) {
+  const std::string certificate = scratch_ / "tls.pem", key = scratch_ / "tls.key";
+  MakeTlsFiles("first", certificate, key);
+  ServerProcess server(scratch_, {"--tls-cert", certificate, "--tls-key", key});
+  const std::string request = Post("/predict", kBody, "Connection: close\r\n");
+  const TlsReply first = AskByTls(server.port(), request);
+  EXPECT_THAT(first.subject, HasSubstr("first"));
+  EXPECT_THAT(first.response, HasSubstr("200 OK"));
+  EXPECT_THAT(first.response, HasSubstr("Strict-Transport-Security"));
+  EXPECT_TRUE(AskByTls(server.port(), request, TLS1_2_VERSION).connected);
+  EXPECT_FALSE(AskByTls(server.port(), request, TLS1_1_VERSION).connected);
+  EXPECT_EQ(server.Ask(Get("/v2")).status, 0) << "plain HTTP gets nothing";
+
+  MakeTlsFiles("second", certificate, key);
+  server.process().Signal(SIGHUP);
+  EXPECT_TRUE(WaitFor(
+      [&] { return AskByTls(server.port(), request).subject.find("second") != std::string::npos; },
+      10));
+  EXPECT_EQ(server.Stop().code, 0);
+}
+
+TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
+  const auto run = [&](const std::vector<std::string>& more) {
+    return RunLucid(std::vector<std::string>{"serve", scratch_ / "run", "--key-file",
+                                             scratch_ / "key", "--admin", "127.0.0.1:0"} +
+                        more,
+                    {.timeout = 20});
+  };
+  WriteBytes(scratch_ / "junk", "junk");
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--listen", "0.0.0.0:0"}, "--insecure-listen"},
+      {{"--listen", "0.0.0.0:0", "--api-keys", scratch_ / "none"}, "--insecure-listen"},
+      {{"--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0"}, "admin"},
+      {{"--listen", "localhost"}, "ADDRESS:PORT"},
+      {{"--listen", "127.0.0.1:99999"}, "ADDRESS:PORT"},
+      {{"--listen", ""}, "ADDRESS:PORT"},
+      {{"--listen", "127.0.0.1:0", "--epsilon", "1"}, "--ledger"},
+      {{"--listen", "127.0.0.1:0", "--epsilon", "-1"}, "epsilon"},
+      {{"--listen", "127.0.0.1:0", "--epsilon", "nan"}, "epsilon"},
+      {{"--listen", "127.0.0.1:0", "--api-keys", scratch_ / "none"}, "none"},
+      {{"--listen", "127.0.0.1:0", "--tls-cert", scratch_ / "junk"}, "both"},
+      {{"--listen", "127.0.0.1:0", "--tls-cert", scratch_ / "junk", "--tls-key", scratch_ / "junk"},
+       "junk"},
+      {{"--listen", "127.0.0.1:0", "--name", "a/b"}, "name"},
+      {{"--listen", "127.0.0.1:0", "--max-rows", "0"}, "max-rows"},
+      {{"--listen", "127.0.0.1:0", "--memo", "dictionary"}, "memo-file"},
+      {{"--listen", "127.0.0.1:0", "--memo", "dictionary", "--memo-file", scratch_ / "memo.db",
+        "--memo-limit", "10"},
+       "memo-limit"},
+      {{"--listen", "127.0.0.1:0", "--certificate", scratch_ / "junk"}, "junk"},
+  };
+  for (const auto& [arguments, word] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments.back() << "\n" << outcome;
+    EXPECT_THAT(outcome.err, HasSubstr(word)) << arguments.back();
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome;
+  }
+  ServerProcess first(scratch_);
+  const Outcome taken = run({"--listen", fmt::format("127.0.0.1:{}", first.port())});
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_THAT(taken.err, HasSubstr("cannot listen"));
+}
+
+}  // namespace
+}  // namespace lucid::test

@@ -1,0 +1,205 @@
+// What the server promises about answers: the same ones, paid for, and nothing beside them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <csignal>
+#include <thread>
+
+#include "serve/server.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+using Rows = std::vector<std::pair<double, double>>;
+
+class PrivacyTest : public testing::Test {
+ protected:
+  void SetUp() override { MakeRun(scratch_ / "run"); }
+
+  // A grid over the domain: some of it is noised, whatever the bounds are.
+  static Rows Grid(int n) {
+    Rows rows;
+    for (int i = 0; i < n * n; ++i) rows.emplace_back(1.0 / n * (i % n), 1.0 / n * (i / n));
+    return rows;
+  }
+  std::vector<std::string> Charged(const std::string& ledger) {
+    return {"--epsilon", "1", "--ledger", scratch_ / ledger, "--budget", "1000000"};
+  }
+  static std::int64_t AnswersPaidFor(const ServerProcess& server) {
+    return server.AskAdmin(Get("/status.json")).Json()["budget"]["answers"].get<std::int64_t>();
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(PrivacyTest, SingleBatchRestartAndReplicaGiveTheSameAnswers) {
+  const Rows rows = Grid(20);
+  std::vector<int> batch;
+  {
+    ServerProcess server(scratch_);
+    batch = server.Labels(rows);
+    ASSERT_EQ(batch.size(), rows.size());
+    std::vector<int> single;
+    for (const auto& row : rows) single.push_back(server.Labels({row}).at(0));
+    EXPECT_EQ(single, batch);
+    Rows reversed(rows.rbegin(), rows.rend());
+    std::vector<int> backwards = server.Labels(reversed);
+    std::ranges::reverse(backwards);
+    EXPECT_EQ(backwards, batch);
+    EXPECT_EQ(server.Stop().code, 0);
+  }
+  const ServerProcess again(scratch_), replica(scratch_);
+  EXPECT_EQ(again.Labels(rows), batch) << "after a restart";
+  EXPECT_EQ(replica.Labels(rows), batch) << "with the same key file";
+  const auto status = again.AskAdmin(Get("/status.json")).Json();
+  EXPECT_GT(status["traffic"]["noised"].get<int>(), 10) << "or nothing was tested";
+}
+
+TEST_F(PrivacyTest, AnotherKeyGivesOtherNoise) {
+  const Rows rows = Grid(30);
+  const ServerProcess one(scratch_);
+  Scratch elsewhere;
+  std::filesystem::copy(scratch_ / "run", elsewhere / "run");
+  const ServerProcess other(elsewhere);
+  // With n noised rows and two classes, equal by chance with probability 2^-n.
+  const std::vector<int> labels = one.Labels(rows);
+  ASSERT_GT(one.AskAdmin(Get("/status.json")).Json()["traffic"]["noised"].get<int>(), 64);
+  EXPECT_NE(labels, other.Labels(rows));
+}
+
+TEST_F(PrivacyTest, EveryNewRowIsChargedOnce) {
+  std::vector<int> labels;
+  {
+    ServerProcess server(scratch_, Charged("l.db"));
+    labels = server.Labels(Grid(5));
+    EXPECT_EQ(AnswersPaidFor(server), 25);
+    EXPECT_EQ(server.Labels(Grid(5)), labels);
+    EXPECT_EQ(AnswersPaidFor(server), 25) << "the same rows are free";
+    server.Ask(Post("/predict", R"({"input":[[0.5,2]]})"));
+    EXPECT_EQ(AnswersPaidFor(server), 25) << "what is refused costs nothing";
+    EXPECT_EQ(server.Stop().code, 0);
+  }
+  const ServerProcess server(scratch_, Charged("l.db"));
+  EXPECT_EQ(server.Labels(Grid(5)), labels);
+  EXPECT_EQ(AnswersPaidFor(server), 25) << "also after a restart";
+}
+
+TEST_F(PrivacyTest, AUsedUpBudgetIsNoError) {
+  const ServerProcess server(scratch_,
+                             {"--epsilon", "1", "--ledger", scratch_ / "l.db", "--budget", "10"});
+  const Reply first = server.Ask(Post("/predict", PredictBody(Grid(3))));
+  const Reply later = server.Ask(Post("/predict", PredictBody(Grid(20))));
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(later.status, 200);
+  EXPECT_EQ(later.Json()["labels"].size(), 400);
+  EXPECT_EQ(AnswersPaidFor(server), 10);
+}
+
+TEST_F(PrivacyTest, Kill9DuringLedgerWritesLosesNoCharge) {
+  std::atomic<int> answered{0};
+  {
+    ServerProcess server(scratch_, Charged("l.db"));
+    std::vector<std::jthread> clients;
+    for (int c = 0; c < 4; ++c) {
+      clients.emplace_back([&, c] {
+        Socket socket(server.port());
+        for (int i = 0;; ++i) {
+          socket.Send(Post("/predict", PredictBody({{0.2 * c, 1e-5 * i}})));
+          if (socket.Read().status != 200) return;
+          ++answered;
+        }
+      });
+    }
+    ASSERT_TRUE(WaitFor([&] { return answered >= 40; }, 60));
+    server.process().Signal(SIGKILL);
+    server.process().Wait();
+  }
+  const ServerProcess server(scratch_, Charged("l.db"));
+  EXPECT_GE(AnswersPaidFor(server), answered) << "an answer was given that nobody paid for";
+  EXPECT_LE(AnswersPaidFor(server), answered + 4) << "one for each that was being answered";
+}
+
+TEST_F(PrivacyTest, ALedgerThatCannotBeWrittenMeansNoAnswer) {
+  std::int64_t paid = 0;
+  {
+    ServerProcess server(scratch_, Charged("l.db"), {.file_size_limit = 256 << 10});
+    int answered = 0;
+    Reply reply;
+    for (int i = 0; i < 5000; ++i) {
+      reply = server.Ask(Post("/predict", PredictBody({{1e-4 * i, 0.5}, {1e-4 * i, 0.6}})));
+      if (reply.status != 200) break;
+      answered += 2;
+    }
+    EXPECT_EQ(reply.status, 503) << reply;
+    EXPECT_EQ(reply.Field("Retry-After"), "1");
+    EXPECT_EQ(AnswersPaidFor(server), answered);
+    EXPECT_EQ(server.Ask(Get("/v2/health/live")).status, 200) << "the server goes on";
+    paid = answered;
+    EXPECT_EQ(server.Stop().code, 0);
+  }
+  const ServerProcess server(scratch_, Charged("l.db"));
+  EXPECT_EQ(AnswersPaidFor(server), paid);
+}
+
+TEST_F(PrivacyTest, TheDictionaryRemembersAcrossRestarts) {
+  const std::vector<std::string> dictionary = {"--memo", "dictionary", "--memo-file",
+                                               scratch_ / "memo.db"};
+  std::vector<int> labels;
+  {
+    ServerProcess server(scratch_, dictionary);
+    labels = server.Labels(Grid(15));
+    EXPECT_EQ(server.Labels(Grid(15)), labels);
+    EXPECT_EQ(server.Stop().code, 0);
+  }
+  const ServerProcess server(scratch_, dictionary);
+  EXPECT_EQ(server.Labels(Grid(15)), labels);
+  EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["guard"]["memo"], "dictionary");
+}
+
+// No response, header or log line says how an answer came about.
+TEST_F(PrivacyTest, NothingAboutConfidenceBoundsNoiseOrBudgetsIsSaid) {
+  std::string said;
+  std::string log;
+  for (const char* format : {"text", "json"}) {
+    ServerProcess server(scratch_, {"--epsilon", "1", "--ledger", scratch_ / format, "--budget",
+                                    "5", "--log-format", format});
+    const std::string requests[] = {
+        Get("/v2"),
+        Get("/v2/models/lucid"),
+        Get("/v2/health/ready"),
+        Get("/metrics"),
+        Get("/status.json"),
+        Post("/predict", PredictBody(Grid(10))),
+        Post("/predict", PredictBody({{0.123456, 0.654321}})),
+        Post("/predict", PredictBody({{0.5, 1.5}})),
+        Post("/predict", R"({"rows":[{"x1":"a"}]})"),
+        Post("/v2/models/lucid/infer", R"({"inputs":[{"name":"input","datatype":"FP32",)"
+                                       R"("shape":[1,2],"data":[0.5,0.5]}]})"),
+    };
+    for (const std::string& request : requests) {
+      const Reply reply = server.Ask(request);
+      EXPECT_NE(reply.status, 0) << request;
+      said += reply.head + reply.body;
+    }
+    const Outcome outcome = server.Stop();
+    log += outcome.err;
+  }
+  EXPECT_THAT(log, HasSubstr("/predict"));
+  EXPECT_EQ(log.find("0.123456"), std::string::npos) << "a row is in the log";
+  std::string all = said + log;
+  std::ranges::transform(all, all.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* word : {"confiden", "beta", "nois", "budget", "epsilon", "spent", "ledger",
+                           "random", "probab", "logit", "bound", "certif", "guard", "memo"}) {
+    EXPECT_EQ(all.find(word), std::string::npos)
+        << word << ": ..."
+        << all.substr(all.find(word) == std::string::npos ? 0 : all.find(word), 80);
+  }
+}
+
+}  // namespace
+}  // namespace lucid::test

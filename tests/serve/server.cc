@@ -1,0 +1,179 @@
+#include "serve/server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <utility>
+
+namespace lucid::test {
+namespace {
+
+int PortOf(const nlohmann::json& address) {
+  const auto text = address.get<std::string>();
+  return std::stoi(text.substr(text.rfind(':') + 1));
+}
+
+}  // namespace
+
+nlohmann::json Reply::Json() const {
+  return nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string Reply::Field(const std::string& name) const {
+  const std::size_t at = head.find("\r\n" + name + ": ");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + name.size() + 4;
+  return head.substr(begin, head.find("\r\n", begin) - begin);
+}
+
+std::ostream& operator<<(std::ostream& out, const Reply& reply) {
+  return out << reply.status << " " << reply.head << reply.body;
+}
+
+Socket::Socket(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const timeval patience{20, 0};
+  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    ::close(std::exchange(fd_, -1));
+  }
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Socket::Socket(Socket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), buffer_(std::move(other.buffer_)) {}
+
+bool Socket::Send(const std::string& bytes) const {
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    sent += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+void Socket::ShutdownWrite() const { ::shutdown(fd_, SHUT_WR); }
+
+void Socket::Reset() {
+  const linger at_once{1, 0};
+  ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  ::close(std::exchange(fd_, -1));
+}
+
+bool Socket::Fill() {
+  char block[65536];
+  const ssize_t n = ::recv(fd_, block, sizeof(block), 0);
+  if (n > 0) buffer_.append(block, static_cast<std::size_t>(n));
+  return n > 0;
+}
+
+Reply Socket::Read(bool head_only) {
+  std::size_t end = 0;
+  while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
+    if (!Fill()) return {};
+  }
+  Reply reply;
+  reply.head = buffer_.substr(0, end + 4);
+  buffer_.erase(0, end + 4);
+  reply.status = std::stoi(reply.head.substr(9, 3));
+  const std::string length = head_only ? "" : reply.Field("Content-Length");
+  const std::size_t size = length.empty() ? 0 : std::stoul(length);
+  while (buffer_.size() < size) {
+    if (!Fill()) return {};
+  }
+  reply.body = buffer_.substr(0, size);
+  buffer_.erase(0, size);
+  return reply;
+}
+
+bool Socket::AtEnd() { return buffer_.empty() && !Fill(); }
+
+void MakeRun(const std::string& folder) {
+  const std::string data = folder + "-data";
+  for (const std::string& command :
+       {"data synth2d --rows 30 --seed 4 --out " + data,
+        "train --data " + data + " --out " + folder + " --batch 8 --lr 0.2 --epochs 60 --arch 2x6",
+        "bound " + folder + " --time-limit 30s"}) {
+    const Outcome outcome = RunLucid(Words(command));
+    ASSERT_EQ(outcome.code, 0) << command << "\n" << outcome;
+  }
+}
+
+std::string Post(const std::string& path, const std::string& body, const std::string& fields) {
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
+      "{}\r\n{}",
+      path, body.size(), fields, body);
+}
+
+std::string Get(const std::string& path, const std::string& fields) {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: x\r\n{}\r\n", path, fields);
+}
+
+std::string PredictBody(const std::vector<std::pair<double, double>>& rows) {
+  std::string body = "{\"input\":[";
+  for (const auto& [x, y] : rows) {
+    body += fmt::format("{}[{},{}]", body.back() == '[' ? "" : ",", x, y);
+  }
+  return body + "]}";
+}
+
+ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments,
+                             const RunOptions& options)
+    : ready_file_([&] {
+        static std::atomic<int> count{0};
+        return scratch / fmt::format("ready-{}", ++count);
+      }()),
+      process_(std::vector<std::string>{"serve", scratch / "run", "--key-file", scratch / "key",
+                                        "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                                        "--ready-file", ready_file_} +
+                   arguments,
+               options) {
+  const bool ready =
+      WaitFor([&] { return std::filesystem::exists(ready_file_) || process_.Ended(); }, 30);
+  if (!ready || process_.Ended()) {
+    process_.Signal(SIGKILL);
+    ADD_FAILURE() << "the server did not start: " << process_.Wait();
+    return;
+  }
+  const nlohmann::json addresses = ReadJson(ready_file_);
+  port_ = PortOf(addresses["listen"]);
+  admin_port_ = PortOf(addresses["admin"]);
+}
+
+Reply ServerProcess::Ask(const std::string& request) const {
+  Socket socket(port_);
+  socket.Send(request);
+  return socket.Read(request.starts_with("HEAD"));
+}
+
+Reply ServerProcess::AskAdmin(const std::string& request) const {
+  Socket socket(admin_port_);
+  socket.Send(request);
+  return socket.Read();
+}
+
+std::vector<int> ServerProcess::Labels(const std::vector<std::pair<double, double>>& rows) const {
+  const Reply reply = Ask(Post("/predict", PredictBody(rows)));
+  EXPECT_EQ(reply.status, 200) << reply;
+  return reply.status == 200 ? reply.Json()["labels"].get<std::vector<int>>() : std::vector<int>{};
+}
+
+Outcome ServerProcess::Stop() {
+  process_.Signal(SIGTERM);
+  return process_.Wait();
+}
+
+}  // namespace lucid::test

@@ -1,0 +1,70 @@
+// `lucid serve` as a process, and a client that can do what good clients never would.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+
+struct Reply {
+  int status = 0;  // 0: the connection ended before a whole response had come
+  std::string head, body;
+
+  nlohmann::json Json() const;
+  std::string Field(const std::string& name) const;  // empty: not there
+};
+std::ostream& operator<<(std::ostream& out, const Reply& reply);
+
+// A TCP connection to loopback. Reads give up after 20 s.
+class Socket {
+ public:
+  explicit Socket(int port);
+  ~Socket();
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&&) = delete;
+
+  bool Send(const std::string& bytes) const;
+  void ShutdownWrite() const;
+  void Reset();  // closes with RST
+  // The next response; `head_only`: to a HEAD request. Interim responses (100) count as responses.
+  Reply Read(bool head_only = false);
+  bool AtEnd();  // waits for the other side to close; false if bytes come first
+
+ private:
+  bool Fill();
+  int fd_ = -1;
+  std::string buffer_;
+};
+
+// A run of the built-in 2-D data, with its certificate.
+void MakeRun(const std::string& folder);
+
+std::string Post(const std::string& path, const std::string& body, const std::string& fields = "");
+std::string Get(const std::string& path, const std::string& fields = "");
+std::string PredictBody(const std::vector<std::pair<double, double>>& rows);
+
+class ServerProcess {
+ public:
+  // Waits until it listens. `arguments`: beside the run, the ports and the guard's key.
+  ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments = {},
+                const RunOptions& options = {});
+
+  int port() const { return port_; }
+  int admin_port() const { return admin_port_; }
+  Process& process() { return process_; }
+  Reply Ask(const std::string& request) const;       // on a connection of its own
+  Reply AskAdmin(const std::string& request) const;  // the same
+  // Labels of /predict; fails the test if there are none.
+  std::vector<int> Labels(const std::vector<std::pair<double, double>>& rows) const;
+  Outcome Stop();  // SIGTERM, and waits
+
+ private:
+  std::string ready_file_;
+  Process process_;
+  int port_ = 0, admin_port_ = 0;
+};
+
+}  // namespace lucid::test
