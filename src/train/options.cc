@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 
 namespace lucid {
 namespace {
@@ -47,6 +49,25 @@ std::string TrainOptions::Canonical() const {
       "seed={}",
       epochs, batch, rate, weight_decay, kScheduleNames[static_cast<int>(schedule)], momentum,
       average_epochs, seed);
+}
+
+Result<TrainOptions> TrainOptions::FromCanonical(const std::string& text) {
+  TrainOptions options;
+  char schedule[16] = "";
+  // NOLINTNEXTLINE(cert-err34-c): whatever was scanned must give the whole text again.
+  std::sscanf(text.c_str(),
+              "sgd epochs=%" SCNd64 " batch=%" SCNd64
+              " rate=%la weight_decay=%la schedule=%15s momentum=%la average_epochs=%" SCNd64
+              " seed=%" SCNu64,
+              &options.epochs, &options.batch, &options.rate, &options.weight_decay, schedule,
+              &options.momentum, &options.average_epochs, &options.seed);
+  if (schedule == kScheduleNames[static_cast<int>(Schedule::kCosine)]) {
+    options.schedule = Schedule::kCosine;
+  }
+  if (!options.Validate().ok() || options.Canonical() != text) {
+    return InvalidInput(fmt::format("'{}' is not how LUCID itself trains", text));
+  }
+  return options;
 }
 
 }  // namespace lucid

@@ -38,6 +38,28 @@ TEST(TrainOptions, EveryFieldIsInTheKey) {
   EXPECT_TRUE(differs([](auto& o) { o.seed = 1; }));
 }
 
+TEST(TrainOptions, CanonicalTextIsReadBack) {
+  TrainOptions options;
+  EXPECT_EQ(TrainOptions::FromCanonical(options.Canonical()).value().Canonical(),
+            options.Canonical());
+  options = {.epochs = 7,
+             .batch = 100,
+             .rate = std::nextafter(0.1, 1.0),
+             .weight_decay = 0,
+             .schedule = TrainOptions::Schedule::kCosine,
+             .momentum = 0.9,
+             .average_epochs = 3,
+             .seed = std::numeric_limits<std::uint64_t>::max()};
+  const TrainOptions read = TrainOptions::FromCanonical(options.Canonical()).value();
+  EXPECT_EQ(read.Canonical(), options.Canonical());
+  EXPECT_EQ(read.seed, options.seed);
+  for (const std::string& text :
+       {std::string(), std::string("imported 12"), std::string("command seed=0 true"),
+        options.Canonical() + " ", options.Canonical().substr(0, 40)}) {
+    EXPECT_FALSE(TrainOptions::FromCanonical(text).ok()) << text;
+  }
+}
+
 TEST(TrainOptions, NonsenseIsNamed) {
   const auto message = [](auto change) {
     TrainOptions options;

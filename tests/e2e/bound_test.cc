@@ -177,7 +177,8 @@ class LongBound : public BoundTest {
 
 TEST_F(LongBound, TheNativeEngineKilledAndResumedGivesBoundsThatHold) {
   for (const int signal : {SIGTERM, SIGKILL, SIGTERM}) {
-    Process process(Words(bound_ + "--resume"), {.folder = folder_.path()});
+    // (A short limit: a long one has room for many attacks, before which there is no journal.)
+    Process process(Words(bound_ + "--resume --time-limit 60s"), {.folder = folder_.path()});
     SleepSeconds(1);
     process.Signal(signal);
     const Outcome outcome = process.Wait();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <sstream>
 
 #include "support/run_lucid.h"
@@ -65,7 +66,21 @@ std::vector<std::vector<std::string>> ExampleOf(const std::string& help) {
 std::vector<std::string> Quickly(const std::vector<std::string>& command) {
   if (command.front() == "train") return command + Words("--epochs 2");
   if (command.front() == "demo") return command + Words("--rows 40 --grid 20");
+  if (command.front() == "serve") {
+    return command + Words("--listen 127.0.0.1:0 --admin 127.0.0.1:0 --ready-file ready");
+  }
   return command;
+}
+
+// A server runs until it is told to stop; all others end by themselves.
+Outcome RunExample(const std::vector<std::string>& command, const Scratch& folder) {
+  Process process(Quickly(command), {.folder = folder.path()});
+  if (command.front() == "serve") {
+    const auto ready = [&] { return std::filesystem::exists(folder / "ready") || process.Ended(); };
+    EXPECT_TRUE(WaitFor(ready, 60));
+    process.Signal(SIGTERM);
+  }
+  return process.Wait();
 }
 
 TEST(Help, IsThereForEveryCommandWithAnExampleThatRuns) {
@@ -83,7 +98,7 @@ TEST(Help, IsThereForEveryCommandWithAnExampleThatRuns) {
       EXPECT_EQ(example.back().front(), command.front());
     }
     for (const auto& line : example) {
-      const Outcome ran = RunLucid(Quickly(line), {.folder = folder.path()});
+      const Outcome ran = RunExample(line, folder);
       EXPECT_EQ(ran.code, 0) << testing::PrintToString(line) << "\n" << ran;
       EXPECT_NE(ran.out, "");
     }

@@ -31,6 +31,8 @@ struct TrainOptions {
 
   // Every field in one fixed spelling; part of a run's key.
   std::string Canonical() const;
+  // Accepts exactly what Canonical writes for valid options. Errors: another text.
+  static Result<TrainOptions> FromCanonical(const std::string& text);
 };
 
 }  // namespace lucid

@@ -1,0 +1,129 @@
+#include "audit/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace lucid {
+namespace {
+
+std::vector<double> Sorted(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
+std::int64_t CountAbove(std::span<const double> sorted, double threshold) {
+  return sorted.end() - std::ranges::upper_bound(sorted, threshold);
+}
+
+// Every threshold that separates scores, and one below all.
+std::vector<double> Thresholds(std::span<const double> in, std::span<const double> out) {
+  std::set<double> values(in.begin(), in.end());
+  values.insert(out.begin(), out.end());
+  values.insert(-HUGE_VAL);
+  return {values.begin(), values.end()};
+}
+
+double Share(std::int64_t count, std::span<const double> of) {
+  return static_cast<double>(count) / static_cast<double>(of.size());
+}
+
+std::vector<double> EverySecond(std::span<const double> values, std::size_t first) {
+  std::vector<double> half;
+  for (std::size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
+  std::ranges::sort(half);
+  return half;
+}
+
+// ln of the smallest ratio that two counts leave, or -inf.
+double LogRatio(std::int64_t high, std::int64_t of_high, std::int64_t low, std::int64_t of_low,
+                double risk) {
+  const double above = LowerProbability(high, of_high, risk);
+  return std::log(above) - std::log(UpperProbability(low, of_low, risk));
+}
+
+double EpsilonAt(double threshold, std::span<const double> in, std::span<const double> out,
+                 double risk) {
+  const std::int64_t n = std::ssize(in), m = std::ssize(out);
+  const std::int64_t tp = CountAbove(in, threshold), fp = CountAbove(out, threshold);
+  // Four ratios of two bounds each.
+  const double each = risk / 8;
+  return std::max({LogRatio(tp, n, fp, m, each), LogRatio(m - fp, m, n - tp, n, each),
+                   LogRatio(fp, m, tp, n, each), LogRatio(n - tp, n, m - fp, m, each), 0.0});
+}
+
+}  // namespace
+
+double AreaUnderCurve(std::span<const double> in, std::span<const double> out) {
+  const std::vector<double> sorted = Sorted(out);
+  double wins = 0;  // ties count half
+  for (const double score : in) {
+    const auto [first, last] = std::ranges::equal_range(sorted, score);
+    wins += static_cast<double>(first - sorted.begin()) + 0.5 * static_cast<double>(last - first);
+  }
+  return wins / (static_cast<double>(in.size()) * static_cast<double>(out.size()));
+}
+
+double LargestAdvantage(std::span<const double> in, std::span<const double> out) {
+  const std::vector<double> a = Sorted(in), b = Sorted(out);
+  double largest = 0;
+  for (const double threshold : Thresholds(in, out)) {
+    const double tpr = Share(CountAbove(a, threshold), a);
+    largest = std::max(largest, std::abs(tpr - Share(CountAbove(b, threshold), b)));
+  }
+  return largest;
+}
+
+double TruePositivesAt(double fpr, std::span<const double> in, std::span<const double> out) {
+  const std::vector<double> a = Sorted(in), b = Sorted(out);
+  double best = 0;
+  for (const double threshold : Thresholds(in, out)) {
+    if (Share(CountAbove(b, threshold), b) > fpr) continue;
+    best = std::max(best, Share(CountAbove(a, threshold), a));
+  }
+  return best;
+}
+
+double LowerProbability(std::int64_t successes, std::int64_t trials, double risk) {
+  if (successes == 0) return 0;
+  return boost::math::binomial_distribution<double>::find_lower_bound_on_p(
+      static_cast<double>(trials), static_cast<double>(successes), risk);
+}
+
+double UpperProbability(std::int64_t successes, std::int64_t trials, double risk) {
+  if (successes == trials) return 1;
+  return boost::math::binomial_distribution<double>::find_upper_bound_on_p(
+      static_cast<double>(trials), static_cast<double>(successes), risk);
+}
+
+double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk) {
+  const std::vector<double> in_chosen = EverySecond(in, 0), in_judged = EverySecond(in, 1);
+  const std::vector<double> out_chosen = EverySecond(out, 0), out_judged = EverySecond(out, 1);
+  if (in_judged.empty() || out_judged.empty()) return 0;
+  double best = -1, best_threshold = -HUGE_VAL;
+  for (const double threshold : Thresholds(in_chosen, out_chosen)) {
+    const double epsilon = EpsilonAt(threshold, in_chosen, out_chosen, risk);
+    if (epsilon <= best) continue;
+    best = epsilon;
+    best_threshold = threshold;
+  }
+  return EpsilonAt(best_threshold, in_judged, out_judged, risk);
+}
+
+double WelchT(std::span<const double> a, std::span<const double> b) {
+  const auto moments = [](std::span<const double> values) {
+    const auto n = static_cast<double>(values.size());
+    double mean = 0, square = 0;
+    for (const double v : values) mean += v / n;
+    for (const double v : values) square += (v - mean) * (v - mean);
+    return std::pair(mean, square / (n - 1) / n);
+  };
+  const auto [mean_a, error_a] = moments(a);
+  const auto [mean_b, error_b] = moments(b);
+  return (mean_a - mean_b) / std::sqrt(error_a + error_b);
+}
+
+}  // namespace lucid

@@ -1,0 +1,29 @@
+// What guesses say about epsilon.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace lucid {
+
+// The scores of an attack in the two worlds; higher: more likely "in". Requires: none is empty, no
+// NaN.
+double AreaUnderCurve(std::span<const double> in, std::span<const double> out);
+double LargestAdvantage(std::span<const double> in, std::span<const double> out);
+// The largest share of `in` above a threshold that at most `fpr` of `out` is above.
+double TruePositivesAt(double fpr, std::span<const double> in, std::span<const double> out);
+
+// One-sided Clopper-Pearson bounds of a probability, each wrong with probability at most `risk`.
+double LowerProbability(std::int64_t successes, std::int64_t trials, double risk);
+double UpperProbability(std::int64_t successes, std::int64_t trials, double risk);
+
+// A lower bound of the epsilon of any mechanism that gives such scores, >= 0, too large with
+// probability at most `risk`: max of ln(TPR_lo / FPR_hi), ln(TNR_lo / FNR_hi) and the same with the
+// guess turned round, at the threshold that is best on the even trials, judged on the odd ones.
+// Scores must be independent trials.
+double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk);
+
+// (mean a - mean b) / sqrt(var a / n + var b / m). Requires: two values or more in each.
+double WelchT(std::span<const double> a, std::span<const double> b);
+
+}  // namespace lucid

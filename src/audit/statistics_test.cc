@@ -1,0 +1,68 @@
+#include "audit/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "random/stream.h"
+
+namespace lucid {
+namespace {
+
+TEST(AuditStatistics, CurveOfHandMadeScores) {
+  const std::vector<double> in = {3, 2, 2, 1}, out = {2, 1, 0, 0};
+  // Pairs won: 4 by the 3, 3.5 by each 2, 2.5 by the 1.
+  EXPECT_DOUBLE_EQ(AreaUnderCurve(in, out), 13.5 / 16);
+  EXPECT_DOUBLE_EQ(LargestAdvantage(in, out), 0.5);
+  EXPECT_DOUBLE_EQ(TruePositivesAt(0, in, out), 0.25);
+  EXPECT_DOUBLE_EQ(TruePositivesAt(0.25, in, out), 0.75);
+  EXPECT_DOUBLE_EQ(AreaUnderCurve(in, in), 0.5);
+}
+
+// The tail of the binomial at the bound is the risk: Clopper and Pearson's definition.
+TEST(AuditStatistics, BoundsAreThoseOfClopperAndPearson) {
+  const auto tail = [](int from, int to, int n, double p) {
+    double sum = 0;
+    for (int k = from; k <= to; ++k) {
+      sum += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                      k * std::log(p) + (n - k) * std::log1p(-p));
+    }
+    return sum;
+  };
+  for (const int successes : {1, 7, 19}) {
+    const double low = LowerProbability(successes, 20, 0.01);
+    EXPECT_NEAR(tail(successes, 20, 20, low), 0.01, 1e-9);
+    const double high = UpperProbability(successes, 20, 0.01);
+    EXPECT_NEAR(tail(0, successes, 20, high), 0.01, 1e-9);
+  }
+  EXPECT_EQ(LowerProbability(0, 20, 0.01), 0);
+  EXPECT_EQ(UpperProbability(20, 20, 0.01), 1);
+}
+
+// Randomised response of a known epsilon: the bound is below it, and near it for many trials.
+TEST(AuditStatistics, EpsilonOfAKnownMechanism) {
+  for (const double epsilon : {0.0, 0.5, 2.0}) {
+    const double truth = std::exp(epsilon) / (1 + std::exp(epsilon));
+    Stream stream(5, "randomised response");
+    std::vector<double> in, out;
+    for (int i = 0; i < 40'000; ++i) {
+      in.push_back(stream.Uniform() < truth ? 1 : 0);
+      out.push_back(stream.Uniform() < truth ? 0 : 1);
+    }
+    const double lower = EpsilonLowerBound(in, out, 1e-6);
+    EXPECT_LE(lower, epsilon);
+    EXPECT_GE(lower, epsilon - 0.25);
+    // An attack that is always wrong says as much.
+    EXPECT_NEAR(EpsilonLowerBound(out, in, 1e-6), lower, 0.1);
+  }
+}
+
+TEST(AuditStatistics, WelchOfKnownSamples) {
+  const std::vector<double> a = {1, 2, 3}, b = {3, 5, 7, 9};
+  // Means 2 and 6, variances 1 and 20/3.
+  EXPECT_NEAR(WelchT(a, b), -4 / std::sqrt(1.0 / 3 + 20.0 / 12), 1e-12);
+}
+
+}  // namespace
+}  // namespace lucid

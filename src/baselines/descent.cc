@@ -1,0 +1,42 @@
+#include "baselines/descent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace lucid {
+
+Result<Network> Descend(const TrainPlan& plan, std::int64_t steps,
+                        const GradientOfStep& gradient_of, std::stop_token stop, const char* what) {
+  const TrainOptions& options = plan.options();
+  const auto decay = static_cast<float>(options.weight_decay);
+  const auto momentum = static_cast<float>(options.momentum);
+  const std::int64_t epoch = plan.batches_per_epoch();  // in steps
+  std::vector<float> weights(plan.initial().begin(), plan.initial().end());
+  std::vector<float> gradient(weights.size()), velocity(weights.size()), average(weights.size());
+  for (std::int64_t step = 0; step < steps; ++step) {
+    if (stop.stop_requested()) return Interrupted(fmt::format("{} stopped on request", what));
+    gradient_of(step, weights, gradient);
+    const float rate = plan.Rate(step / epoch, step % epoch);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      velocity[i] = momentum * velocity[i] + (gradient[i] + decay * weights[i]);
+      weights[i] -= rate * velocity[i];
+    }
+    const std::int64_t left = steps - 1 - step;
+    if (left % epoch == 0 && left / epoch < options.average_epochs) {
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        average[i] += weights[i] / static_cast<float>(options.average_epochs);
+      }
+    }
+  }
+  if (options.average_epochs > 0) weights = std::move(average);
+  if (!std::ranges::all_of(weights, [](float w) { return std::isfinite(w); })) {
+    return InvalidInput(
+        fmt::format("{} diverged: weights are not finite; use a smaller learning rate", what));
+  }
+  return Network{plan.architecture(), std::move(weights)};
+}
+
+}  // namespace lucid

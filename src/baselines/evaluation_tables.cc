@@ -1,0 +1,209 @@
+// An evaluation as JSON, text, CSV and LaTeX.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lucid/baselines/evaluation.h"
+
+namespace lucid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Method kMethods[] = {Method::kNone,  Method::kScalar,     Method::kSpatial,
+                               Method::kExact, Method::kNaiveNoise, Method::kNaiveIdp,
+                               Method::kDpSgd, Method::kAlibi};
+constexpr std::string_view kNames[] = {"none",        "scalar",    "spatial", "exact",
+                                       "naive-noise", "naive-idp", "dpsgd",   "alibi"};
+
+Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json ToJson(const EvaluationRow& row) {
+  Json json = {{"method", NameOf(row.method)},
+               {"epsilon", NumberOrNull(row.epsilon)},
+               {"accuracy", row.accuracy},
+               {"accuracy_drop", row.accuracy_drop},
+               {"noised_fraction", row.noised_fraction},
+               {"access_us_p50", row.access_us_p50},
+               {"access_us_p99", row.access_us_p99},
+               {"access_queries", row.access_queries},
+               {"guarantee", row.guarantee}};
+  if (row.sampled_queries > 0) {
+    json["sampled_accuracy"] = row.sampled_accuracy;
+    json["sampled_standard_error"] = row.sampled_standard_error;
+    json["sampled_queries"] = row.sampled_queries;
+  }
+  if (row.networks > 0) {
+    json["epsilon_asked"] = row.asked_epsilon;
+    json["networks"] = row.networks;
+    json["accuracy_deviation"] = NumberOrNull(row.accuracy_deviation);
+    json["training_seconds"] = row.training_seconds;
+  }
+  if (row.method == Method::kDpSgd) {
+    json["sigma"] = row.sigma;
+    json["delta"] = row.delta;
+    json["clip"] = row.clip;
+  }
+  return json;
+}
+
+std::string Microseconds(double us) {
+  if (us < 1000) return fmt::format("{:.1f} us", us);
+  if (us < 1e6) return fmt::format("{:.2f} ms", us / 1e3);
+  return fmt::format("{:.2f} s", us / 1e6);
+}
+
+std::string Percent(double share) { return fmt::format("{:.2f}", 100 * share); }
+
+std::string NumberOr(double value, std::string_view otherwise) {
+  return std::isfinite(value) ? fmt::format("{}", value) : std::string(otherwise);
+}
+
+bool Replaced(const EvaluationRow& row) {
+  return std::isfinite(row.epsilon) && row.epsilon != row.asked_epsilon;
+}
+
+std::string Remark(const EvaluationRow& row) {
+  std::string remark = row.guarantee;
+  if (row.method == Method::kDpSgd) remark += fmt::format(", sigma {:.3g}", row.sigma);
+  if (row.networks > 0) {
+    remark += fmt::format(", {} network{}", row.networks, row.networks == 1 ? "" : "s");
+    if (std::isfinite(row.accuracy_deviation)) {
+      remark += fmt::format(" (+-{} %)", Percent(row.accuracy_deviation));
+    }
+    remark += fmt::format(" of {:.2g} s", row.training_seconds);
+  }
+  if (Replaced(row)) remark += fmt::format(", in the place of {}", row.asked_epsilon);
+  return remark;
+}
+
+// RFC 4180.
+std::string CsvCell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::string_view NameOf(Method method) { return kNames[static_cast<std::size_t>(method)]; }
+
+Result<Method> MethodNamed(std::string_view name) {
+  for (const Method method : kMethods) {
+    if (NameOf(method) == name) return method;
+  }
+  return InvalidInput(fmt::format("unknown method '{}': use {}", name, fmt::join(kNames, ", ")));
+}
+
+std::span<const Method> AllMethods() { return kMethods; }
+
+std::string EvaluationJson(const Evaluation& e) {
+  Json json;
+  json["lucid"] = e.version;
+  json["command"] = e.command;
+  json["run"] = e.run;
+  json["architecture"] = e.architecture;
+  json["training_rows"] = e.rows_of_training;
+  json["members"] = e.members;
+  json["partial"] = e.partial;
+  json["test"] = e.test;
+  json["test_rows"] = e.test_rows;
+  json["mechanism"] = e.mechanism;
+  json["rows"] = Json::array();
+  for (const EvaluationRow& row : e.rows) json["rows"].push_back(ToJson(row));
+  json["left_out"] = Json::array();
+  for (const auto& [method, why] : e.left_out) {
+    json["left_out"].push_back({{"method", NameOf(method)}, {"why", why}});
+  }
+  json["hashes"] = {{"run_key", e.run_key.Hex()},
+                    {"network", e.network_digest.Hex()},
+                    {"test", e.test_digest.Hex()}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string EvaluationText(const Evaluation& e) {
+  std::string text =
+      fmt::format("{:<11} {:>7} {:>8} {:>7} {:>8} {:>9} {:>9}  {}\n", "method", "epsilon", "acc %",
+                  "drop %", "noised %", "p50", "p99", "guarantee");
+  for (const EvaluationRow& row : e.rows) {
+    text +=
+        fmt::format("{:<11} {:>7} {:>8} {:>7} {:>8} {:>9} {:>9}  {}\n", NameOf(row.method),
+                    NumberOr(row.epsilon, "-"), Percent(row.accuracy), Percent(row.accuracy_drop),
+                    Percent(row.noised_fraction), Microseconds(row.access_us_p50),
+                    Microseconds(row.access_us_p99), Remark(row));
+  }
+  return text;
+}
+
+std::string EvaluationCsv(const Evaluation& e) {
+  std::string csv =
+      "method,epsilon,epsilon_asked,guarantee,accuracy,accuracy_drop,noised_fraction,"
+      "sampled_accuracy,sampled_standard_error,access_us_p50,access_us_p99,networks,"
+      "accuracy_deviation,training_seconds,sigma,delta,clip\n";
+  for (const EvaluationRow& row : e.rows) {
+    const std::string cells[] = {std::string(NameOf(row.method)),
+                                 NumberOr(row.epsilon, ""),
+                                 NumberOr(row.asked_epsilon, ""),
+                                 CsvCell(row.guarantee),
+                                 NumberOr(row.accuracy, ""),
+                                 NumberOr(row.accuracy_drop, ""),
+                                 NumberOr(row.noised_fraction, ""),
+                                 NumberOr(row.sampled_accuracy, ""),
+                                 NumberOr(row.sampled_standard_error, ""),
+                                 NumberOr(row.access_us_p50, ""),
+                                 NumberOr(row.access_us_p99, ""),
+                                 row.networks > 0 ? fmt::format("{}", row.networks) : "",
+                                 NumberOr(row.accuracy_deviation, ""),
+                                 NumberOr(row.training_seconds, ""),
+                                 NumberOr(row.sigma, ""),
+                                 NumberOr(row.delta, ""),
+                                 NumberOr(row.clip, "")};
+    csv += fmt::format("{}\n", fmt::join(cells, ","));
+  }
+  return csv;
+}
+
+// A line per method, an accuracy per epsilon: the form of the paper's tables.
+std::string EvaluationLatex(const Evaluation& e) {
+  std::vector<double> epsilons;
+  std::vector<Method> methods;
+  for (const EvaluationRow& row : e.rows) {
+    if (!std::ranges::count(methods, row.method)) methods.push_back(row.method);
+    if (std::isnan(row.epsilon) || std::ranges::count(epsilons, row.asked_epsilon)) continue;
+    epsilons.push_back(row.asked_epsilon);
+  }
+  std::string latex = fmt::format("\\begin{{tabular}}{{l{}r}}\n\\toprule\nMethod",
+                                  std::string(std::max<std::size_t>(epsilons.size(), 1), 'r'));
+  for (const double epsilon : epsilons) latex += fmt::format(" & $\\varepsilon={}$", epsilon);
+  if (epsilons.empty()) latex += " & Acc";
+  latex += " & AT [$\\mu$s] \\\\\n\\midrule\n";
+  bool replaced = false;
+  for (const Method method : methods) {
+    latex += NameOf(method);
+    double time = 0;
+    for (const EvaluationRow& row : e.rows) {
+      if (row.method != method) continue;
+      // What no epsilon bears on stands in every column.
+      const std::size_t columns =
+          method == Method::kNone ? std::max<std::size_t>(epsilons.size(), 1) : 1;
+      for (std::size_t k = 0; k < columns; ++k) {
+        latex += fmt::format(" & {:.1f}{}", 100 * row.accuracy, Replaced(row) ? "$^*$" : "");
+      }
+      replaced |= Replaced(row);
+      time = std::max(time, row.access_us_p50);
+    }
+    latex += fmt::format(" & {:.1f} \\\\\n", time);
+  }
+  latex += "\\bottomrule\n\\end{tabular}\n";
+  if (replaced) {
+    const auto row = std::ranges::find_if(e.rows, Replaced);
+    latex +=
+        fmt::format("% * at epsilon {} in the place of {}\n", row->epsilon, row->asked_epsilon);
+  }
+  return latex;
+}
+
+}  // namespace lucid

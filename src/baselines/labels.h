@@ -1,0 +1,31 @@
+// A network as it answers: labels only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "guard/packed_networks.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+// Labels of one network by the forward pass that guards use: times of one kind. One thread.
+class Labels {
+ public:
+  static Result<Labels> Of(const Network& network) {
+    Labels labels(network.architecture);
+    LUCID_TRY(labels.network_.Set(0, network.parameters));
+    return labels;
+  }
+  std::int32_t operator()(std::span<const float> x) const {
+    network_.SetInput(x, memory_);
+    return LabelOf(network_.Logits(0, memory_));
+  }
+
+ private:
+  explicit Labels(const Architecture& architecture) : network_(architecture, 1) {}
+  PackedNetworks network_;
+  mutable PassMemory memory_;
+};
+
+}  // namespace lucid
