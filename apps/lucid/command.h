@@ -84,6 +84,11 @@ void AddTrainCommand(CLI::App& root, Session& session);
 void AddImportCommand(CLI::App& root, Session& session);
 void AddBoundCommand(CLI::App& root, Session& session);
 void AddAblationCommand(CLI::App& root, Session& session);
+void AddPredictCommand(CLI::App& root, Session& session);
+void AddKeysCommand(CLI::App& root, Session& session);
+void AddServeCommand(CLI::App& root, Session& session);
+void AddEvaluateCommand(CLI::App& root, Session& session);
+void AddAuditCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
 
 }  // namespace lucid::app

@@ -13,6 +13,11 @@ int main(int argc, char** argv) {
         AddImportCommand(root, session);
         AddBoundCommand(root, session);
         AddAblationCommand(root, session);
+        AddPredictCommand(root, session);
+        AddKeysCommand(root, session);
+        AddServeCommand(root, session);
+        AddEvaluateCommand(root, session);
+        AddAuditCommand(root, session);
         AddDemoCommand(root, session);
       });
 }
