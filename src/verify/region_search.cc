@@ -79,6 +79,10 @@ struct Cut {
 };
 
 struct Expansion {
+  // A region's own band is narrower than its parent's: it may turn out to hold nothing, or nothing
+  // of its worst pair.
+  enum class Found { kInputs, kNone, kNoneOfTheWorst };
+  Found found = Found::kInputs;
   std::optional<Cut> cut;     // none: there is nothing left to cut
   std::vector<double> point;  // an input where the worst pair leaks, perhaps
   double confidence = 0;
@@ -356,8 +360,13 @@ class RegionSearch {
     Multipliers multipliers = node.multipliers;
     multipliers.lambda = worst.lambda;
     members_.CopyParameters(worst.member, worker.parameters);
-    if (!Enter(node.region, node.bound, worker) || !worker.bounder.EnterMember(worker.parameters)) {
-      return expansion;  // not reached: it was inhabited when it was made
+    if (!Enter(node.region, node.bound, worker)) {
+      expansion.found = Expansion::Found::kNone;
+      return expansion;
+    }
+    if (!worker.bounder.EnterMember(worker.parameters)) {
+      expansion.found = Expansion::Found::kNoneOfTheWorst;
+      return expansion;
     }
     PairQuestion question = Question(worst);
     BoundBest(question, multipliers, 0, worker);
@@ -426,7 +435,7 @@ class RegionSearch {
 
   // Climbs from where the bound of the entered member is largest: a new witness raises the target.
   void TryPoint(Worker& worker, Expansion& expansion) const {
-    if (options_.proof != nullptr) return;
+    if (options_.proof != nullptr || !options_.improve_witnesses) return;
     expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
     if (options_.domain != nullptr) options_.domain->Project(std::span(expansion.point));
     worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
@@ -478,6 +487,11 @@ class RegionSearch {
 
   // Puts a region's children in its place.
   Status Replace(RegionNode& node, Expansion& expansion) {
+    if (expansion.found != Expansion::Found::kInputs && UsesBands()) {
+      CountClosed(0);
+      if (expansion.found == Expansion::Found::kNone) return Ok();
+      return WithoutWorst(node);
+    }
     if (!expansion.cut) return GiveUp(node);
     ProofNode how = expansion.cut->how;
     how.first_child = state_.next_id;
@@ -499,6 +513,18 @@ class RegionSearch {
       LUCID_TRY(Push(std::move(next)));
     }
     return Record(node, how);
+  }
+
+  Status WithoutWorst(const RegionNode& node) {
+    RegionNode rest;
+    rest.id = state_.next_id++;
+    rest.region = node.region;
+    rest.multipliers = node.multipliers;
+    const std::size_t worst = WorstOf(node);
+    for (std::size_t p = 0; p < node.alive.size(); ++p) {
+      if (p != worst) AddAlive(node.alive[p], rest);
+    }
+    return Push(std::move(rest));
   }
 
   // A region that is not looked at any more: its bound counts as it is.

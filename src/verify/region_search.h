@@ -36,6 +36,7 @@ struct RegionSearchOptions {
   std::function<Status(const std::string& state)> save;
   double save_every = 30;
   ProofWriter* proof = nullptr;    // optional
+  bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
   const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
 };
 

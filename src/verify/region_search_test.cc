@@ -115,6 +115,7 @@ void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_
     options.gap = gap;
     const Answer answer = Search(problem, label, options, AttackOf(problem, label));
     ExpectSoundAndWithinTheGap(answer, beta, gap);
+    if (problem.network.architecture.inputs() > kFewInputs) EXPECT_EQ(answer.summary.dropped, 0);
     leaking += beta > 0.001;
     cut += answer.summary.regions > 1;
     two_classes += classes == 2;
@@ -131,6 +132,32 @@ TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWhereBoxesAreCut) {
 
 TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWherePhasesAreCut) {
   CompareWithBruteForce(100, 30, 4, 0.02);
+}
+
+// Nothing is known, and nothing is looked for: the target is half of the truth, so that only the
+// bounds themselves can keep the result above it.
+TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
+  int leaking = 0, finished = 0;
+  for (std::uint64_t seed = 400; seed < 430; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Problem problem(seed, 3, {4}, seed % 3 == 0 ? 3 : 2, seed % 2 == 0 ? 0.3 : 0.05);
+    const auto label = static_cast<std::int32_t>(seed % 2);
+    const double beta = TrueBeta(problem, label);
+    if (!(beta > 0.001)) continue;
+    ++leaking;
+    for (const std::int64_t copies : {1, 4}) {
+      if (copies > 1) problem.Repeat(copies);
+      RegionSearchOptions options = Options();
+      options.gap = 0;
+      options.absolute_gap = beta / 2;
+      options.improve_witnesses = false;
+      const Answer answer = Search(problem, label, options, {}, "", 40);
+      EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND, copies " << copies;
+      finished += answer.summary.finished;
+    }
+  }
+  EXPECT_GT(leaking, 10) << "the test has become easy";
+  EXPECT_EQ(finished, 0) << "half of the truth was proved";
 }
 
 // The target starts 20 % below a leak that is known: whoever cuts that off ends below it.
@@ -256,7 +283,7 @@ TEST(RegionSearch, OutOfTimeOrStoppedAtOnceItGivesTheCeiling) {
       RegionSearchOptions stop = Options();
       stop.stop = stopped.get_token();
       for (const RegionSearchOptions& options : {late, stop}) {
-        const Answer answer = Search(problem, label, options, {});
+        const Answer answer = Search(problem, label, options, {}, "", 40);
         EXPECT_FALSE(answer.summary.finished);
         EXPECT_EQ(answer.summary.upper, ceiling);
       }
