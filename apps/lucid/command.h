@@ -89,6 +89,7 @@ void AddKeysCommand(CLI::App& root, Session& session);
 void AddServeCommand(CLI::App& root, Session& session);
 void AddEvaluateCommand(CLI::App& root, Session& session);
 void AddAuditCommand(CLI::App& root, Session& session);
+void AddReportCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
 
 }  // namespace lucid::app

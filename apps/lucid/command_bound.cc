@@ -5,12 +5,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/files.h"
+#include "certify.h"
 #include "command.h"
 #include "lucid/certificate/certificate.h"
-#include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
-#include "lucid/guard/member_index.h"
 #include "lucid/verify/bound.h"
 
 namespace lucid::app {
@@ -67,52 +65,12 @@ Result<Certificate> Compute(const Session& session, const BoundArguments& argume
   return ComputeBounds(ensemble, options, session.Progress(), session.stop);
 }
 
-// Training rows, to say where bounds should be tight; none where they are not to be had.
-std::vector<float> GuidesOf(const Session& session, const Manifest& manifest) {
-  LoadOptions options;
-  options.max_rows = manifest.rows;
-  for (const bool clip : {false, true}) {
-    options.clip = clip;
-    Result<Dataset> dataset = LoadDataset(manifest.data_directory, options);
-    if (dataset.ok() && dataset->train_digest == manifest.train_digest) {
-      return std::move(dataset->train.x);
-    }
-  }
-  session.Say(
-      fmt::format("spatial bounds: guided by random inputs, the training data is not in '{}'",
-                  manifest.data_directory));
-  return {};
-}
-
-// What the guards beyond the scalar one need, beside the run; the certificate names their digests.
-Status BuildParts(const Session& session, const BoundArguments& arguments, const Ensemble& ensemble,
-                  Certificate& certificate) {
-  // By default with the run's own certificate only: there is one of each beside a run.
+// By default parts go with the run's own certificate only: there is one of each beside a run.
+GuardParts PartsOf(const BoundArguments& arguments) {
   const bool own = arguments.out.empty();
-  const bool with_index = arguments.index_flag->count() > 0 ? arguments.index : own;
-  const bool with_spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own;
-  if (!with_index && !with_spatial) return Ok();
-  const std::filesystem::path run(arguments.run);
-  LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, certificate.member_error, session.threads,
-                                              session.Progress(), session.stop));
-  if (with_index) {
-    const std::string path = (run / kIndexFile).string();
-    LUCID_ASSIGN(const MemberIndex index,
-                 MemberIndex::Build(ensemble, upper, certificate.member_error, session.threads));
-    LUCID_TRY(index.Save(path));
-    LUCID_ASSIGN(certificate.index_digest, Sha256OfFile(path));
-  }
-  if (with_spatial) {
-    SpatialOptions options = arguments.spatial_options;
-    options.threads = session.threads;
-    LUCID_ASSIGN(
-        const std::string bytes,
-        ComputeSpatialBounds(ensemble, certificate, upper, GuidesOf(session, ensemble.manifest()),
-                             options, session.Progress(), session.stop));
-    LUCID_TRY(WriteFileAtomically((run / kSpatialFile).string(), bytes));
-    certificate.spatial_digest = Sha256Of(bytes);
-  }
-  return Ok();
+  return {.index = arguments.index_flag->count() > 0 ? arguments.index : own,
+          .spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own,
+          .spatial_options = arguments.spatial_options};
 }
 
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
@@ -126,9 +84,13 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
                                ? (std::filesystem::path(arguments.run) / kCertificateFile).string()
                                : arguments.out;
   options.journal = path + ".journal";
+  BoundRecorder recorder;
+  recorder.Listen(options);
   LUCID_ASSIGN(Certificate certificate, Compute(session, arguments, ensemble, options));
   LUCID_TRY(SaveCertificate(certificate, path));  // whatever happens to the rest
-  const Status parts = BuildParts(session, arguments, ensemble, certificate);
+  if (arguments.out.empty()) LUCID_TRY(recorder.Save(arguments.run, certificate));
+  const Status parts =
+      BuildGuardParts(session, PartsOf(arguments), ensemble, arguments.run, certificate);
   if (!parts.ok() && parts.error().kind != ErrorKind::kInterrupted) return parts.error();
   LUCID_TRY(SaveCertificate(certificate, path));
   LUCID_TRY(session.json ? Print(EncodeCertificate(certificate))

@@ -1,4 +1,4 @@
-// lucid demo: what LUCID does today, end to end on the built-in data.
+// lucid demo: all that LUCID does, end to end on the built-in data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,12 +8,16 @@
 #include <memory>
 
 #include "base/files.h"
+#include "certify.h"
 #include "command.h"
+#include "lucid/audit/audit.h"
+#include "lucid/baselines/evaluation.h"
 #include "lucid/data/dataset.h"
 #include "lucid/data/synthetic.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/report/leak_map.h"
-#include "lucid/report/leak_page.h"
+#include "lucid/report/leak_picture.h"
+#include "lucid/report/report.h"
 #include "lucid/verify/bound.h"
 
 namespace lucid::app {
@@ -74,16 +78,76 @@ TrainOptions DemoTraining(std::int64_t rows, std::uint64_t seed) {
   return train;
 }
 
-constexpr double kBoundLimit = 60;  // seconds; a fraction of one is enough
+constexpr double kBoundLimit = 60;    // seconds; a fraction of one is enough
+constexpr double kSpatialLimit = 10;  // seconds
 
 struct DemoResult {
   TrainSummary training;
-  Manifest manifest;
-  LeakMap map;
-  Certificate certificate;
+  Report report;
+  double bound_seconds = 0, evaluation_seconds = 0, audit_seconds = 0, report_seconds = 0;
   std::string page, picture, certificate_path;
-  double leak_seconds = 0;
 };
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// As `lucid bound RUN`.
+Status Certify(const Session& session, const std::string& run, const std::string& path) {
+  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
+  NativeBoundOptions options;
+  options.seed = session.seed;
+  options.threads = session.threads;
+  options.time_limit = kBoundLimit;
+  options.command = session.arguments;
+  BoundRecorder recorder;
+  recorder.Listen(options);
+  LUCID_ASSIGN(Certificate certificate,
+               ComputeBounds(ensemble, options, session.Progress(), session.stop));
+  LUCID_TRY(recorder.Save(run, certificate));
+  GuardParts parts;
+  parts.spatial_options.time_limit = kSpatialLimit;
+  LUCID_TRY(BuildGuardParts(session, parts, ensemble, run, certificate));
+  return SaveCertificate(certificate, path);
+}
+
+// As `lucid evaluate RUN`.
+Status Measure(const Session& session, const std::string& run, const Dataset& dataset) {
+  EvaluationOptions options;
+  options.threads = session.threads;
+  LUCID_ASSIGN(Evaluation evaluation, Evaluate(run, dataset.test, &dataset.train, options,
+                                               session.Progress(), session.stop));
+  evaluation.command = session.arguments;
+  evaluation.test = dataset.directory;
+  return WriteFileAtomically(PathIn(run, kEvaluationFile), EvaluationJson(evaluation));
+}
+
+// As `lucid audit RUN`.
+Status Attack(const Session& session, const std::string& run, const Dataset& dataset) {
+  AuditOptions options;
+  options.seed = session.seed;
+  LUCID_ASSIGN(Audit audit,
+               RunAudit(run, dataset.train, options, session.Progress(), session.stop));
+  audit.command = session.arguments;
+  return WriteFileAtomically(PathIn(run, kAuditFile), AuditJson(audit));
+}
+
+// As `lucid report RUN`, and the picture by itself.
+Status Show(const Session& session, const DemoArguments& arguments, const std::string& run,
+            DemoResult& result) {
+  ReportOptions options;
+  options.leak = arguments.leak;
+  options.threads = session.threads;
+  LUCID_ASSIGN(result.report, GatherReport(run, options, session.Progress(), session.stop));
+  const Report& report = result.report;
+  if (!report.leak || !report.certificate || !report.evaluation || !report.audit) {
+    return InternalError("the demo's report lacks a part that was made a moment ago");
+  }
+  result.page = PathIn(arguments.out, kReportFile);
+  result.picture = PathIn(arguments.out, "leak_map.svg");
+  LUCID_TRY(WriteFileAtomically(result.picture, LeakSvg(*report.leak, *report.dataset)));
+  return WriteFileAtomically(result.page, ReportPage(report));
+}
 
 Result<DemoResult> RunSteps(const Session& session, const DemoArguments& arguments) {
   LUCID_ASSIGN(const Dataset dataset, PrepareData(arguments, session.seed));
@@ -98,30 +162,18 @@ Result<DemoResult> RunSteps(const Session& session, const DemoArguments& argumen
   DemoResult result;
   LUCID_ASSIGN(result.training, TrainEnsemble(dataset, architecture, options, run,
                                               session.Progress(), session.stop));
-  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
-  result.manifest = ensemble.manifest();
-
-  NativeBoundOptions bound;
-  bound.seed = session.seed;
-  bound.threads = session.threads;
-  bound.time_limit = kBoundLimit;
-  bound.command = session.arguments;
-  LUCID_ASSIGN(result.certificate,
-               ComputeBounds(ensemble, bound, session.Progress(), session.stop));
   result.certificate_path = PathIn(run, kCertificateFile);
-  LUCID_TRY(SaveCertificate(result.certificate, result.certificate_path));
-
-  const auto start = std::chrono::steady_clock::now();
-  LeakMapOptions leak = arguments.leak;
-  leak.threads = session.threads;
-  LUCID_ASSIGN(result.map,
-               ComputeLeakMap(ensemble, dataset, leak, session.Progress(), session.stop));
-  result.leak_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  result.page = PathIn(arguments.out, "report.html");
-  result.picture = PathIn(arguments.out, "leak_map.svg");
-  LUCID_TRY(WriteFileAtomically(result.picture, LeakSvg(result.map, dataset)));
-  LUCID_TRY(WriteFileAtomically(result.page, LeakPage(result.map, dataset, result.manifest)));
+  const auto timed = [](double& seconds, const auto& step) -> Status {
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = step();
+    seconds = SecondsSince(start);
+    return status;
+  };
+  LUCID_TRY(
+      timed(result.bound_seconds, [&] { return Certify(session, run, result.certificate_path); }));
+  LUCID_TRY(timed(result.evaluation_seconds, [&] { return Measure(session, run, dataset); }));
+  LUCID_TRY(timed(result.audit_seconds, [&] { return Attack(session, run, dataset); }));
+  LUCID_TRY(timed(result.report_seconds, [&] { return Show(session, arguments, run, result); }));
   return result;
 }
 
@@ -130,19 +182,13 @@ std::string Share(std::int64_t part, std::int64_t whole) {
   return fmt::format("{:.2f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string ToText(const DemoResult& result) {
-  const LeakMap& map = result.map;
-  std::string text = fmt::format(
-      "{} networks of {} parameters, test accuracy of N {:.2f} %\n"
-      "{} of all inputs and {} of the test rows leak a training row by their label alone\n\n",
-      map.members + 1, result.training.parameters, 100 * result.manifest.test_accuracy,
-      Share(map.leaking(), map.points()), Share(map.test_leaking, map.test_rows));
-  text += fmt::format("{:<8}  {:>9}  {:>10}  {:>20}  {:>16}  {:>13}  {:>13}\n", "label", "leaking",
-                      "test rows", "beta, proved in", "rows that matter", "strongest row",
-                      "changes alone");
+std::string LeakText(const LeakMap& map, const Certificate& certificate) {
+  std::string text = fmt::format("{:<8}  {:>9}  {:>10}  {:>20}  {:>16}  {:>13}  {:>13}\n", "label",
+                                 "leaking", "test rows", "beta, proved in", "rows that matter",
+                                 "strongest row", "changes alone");
   for (std::size_t c = 0; c < map.classes.size(); ++c) {
     const ClassLeak& leak = map.classes[c];
-    const ClassBound& bound = result.certificate.classes[c];
+    const ClassBound& bound = certificate.classes[c];
     text += fmt::format("{:<8}  {:>9}  {:>10}  {:>20}  {:>16}  {:>13}  {:>13}\n", leak.name,
                         Share(leak.leaking, leak.points), Share(leak.test_leaking, leak.test_rows),
                         fmt::format("[{:.5g}, {:.5g}]", bound.beta_lower, bound.beta_upper),
@@ -150,21 +196,49 @@ std::string ToText(const DemoResult& result) {
                         leak.strongest_row >= 0 ? fmt::format("{}", leak.strongest_row) : "-",
                         Share(leak.strongest_points, leak.points));
   }
-  text += fmt::format(
-      "\nleaks are counted on a grid of {0} x {0} inputs; beta holds for all of them "
-      "({1:.2f} s, lucid-check {2} --run {3})\npage: {4}\n",
-      map.grid, result.certificate.seconds, result.certificate_path, result.training.run,
-      result.page);
   return text;
+}
+
+// The most that attacks prove of epsilon: of unguarded access, and whether claims hold.
+std::string AuditSummary(const Audit& audit) {
+  double unguarded = 0;
+  for (const AuditRow& row : audit.rows) {
+    if (row.access == Method::kNone) unguarded = std::max(unguarded, row.epsilon_lower);
+  }
+  const auto claims = std::ranges::count_if(
+      audit.rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
+  const auto held = std::ranges::count_if(
+      audit.rows, [](const AuditRow& row) { return !std::isnan(row.claimed) && row.holds; });
+  return fmt::format(
+      "attacks: unguarded access leaks an epsilon of at least {:.2f}; {} of {} claims of privacy "
+      "hold\n",
+      unguarded, held, claims);
+}
+
+std::string ToText(const DemoResult& result) {
+  const Report& report = result.report;
+  const LeakMap& map = *report.leak;
+  return fmt::format(
+      "{} networks of {} parameters, test accuracy of N {:.2f} %\n"
+      "{} of all inputs and {} of the test rows leak a training row by their label alone\n\n{}"
+      "leaks are counted on a grid of {} x {} inputs; beta holds for all of them "
+      "(lucid-check {} --run {})\n\n{}\n{}report: {}\n",
+      map.members + 1, result.training.parameters, 100 * report.manifest.test_accuracy,
+      Share(map.leaking(), map.points()), Share(map.test_leaking, map.test_rows),
+      LeakText(map, *report.certificate), map.grid, map.grid, result.certificate_path,
+      result.training.run, EvaluationText(*report.evaluation), AuditSummary(*report.audit),
+      result.page);
 }
 
 nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) {
   const TrainSummary& training = result.training;
+  const Report& report = result.report;
   const auto betas = [&](double ClassBound::*beta) {
     std::vector<double> values;
-    for (const ClassBound& bound : result.certificate.classes) values.push_back(bound.*beta);
+    for (const ClassBound& bound : report.certificate->classes) values.push_back(bound.*beta);
     return values;
   };
+  using Json = nlohmann::ordered_json;
   return {{"out", out},
           {"run", training.run},
           {"report", result.page},
@@ -172,16 +246,20 @@ nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) 
           {"rows", training.rows},
           {"members", training.members},
           {"parameters", training.parameters},
-          {"train_accuracy", result.manifest.train_accuracy},
-          {"test_accuracy", result.manifest.test_accuracy},
+          {"train_accuracy", report.manifest.train_accuracy},
+          {"test_accuracy", report.manifest.test_accuracy},
           {"trained_now", training.trained_now},
           {"training_seconds", training.seconds},
           {"certificate", result.certificate_path},
-          {"bound_seconds", result.certificate.seconds},
+          {"bound_seconds", result.bound_seconds},
+          {"evaluation_seconds", result.evaluation_seconds},
+          {"audit_seconds", result.audit_seconds},
+          {"report_seconds", result.report_seconds},
           {"beta_lower", betas(&ClassBound::beta_lower)},
           {"beta_upper", betas(&ClassBound::beta_upper)},
-          {"leak_seconds", result.leak_seconds},
-          {"leak", nlohmann::ordered_json::parse(LeakJson(result.map, result.manifest))}};
+          {"leak", Json::parse(LeakJson(*report.leak, report.manifest))},
+          {"evaluation", Json::parse(EvaluationJson(*report.evaluation)).at("rows")},
+          {"audit_holds", report.audit->Holds()}};
 }
 
 Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments) {
@@ -193,7 +271,7 @@ Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments)
   }
   LUCID_TRY(result);
   LUCID_TRY(session.json ? PrintJson(ToJson(*result, arguments.out)) : Print(ToText(*result)));
-  return kDone;
+  return result->report.audit->Holds() ? kDone : kAnswerIsNo;
 }
 
 }  // namespace
@@ -201,7 +279,8 @@ Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments)
 void AddDemoCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<DemoArguments>();
   CLI::App* command = AddCommand(
-      root, session, "demo", "Shows on built-in data where labels leak training rows",
+      root, session, "demo",
+      "Runs everything on built-in data: train, bound, evaluate, audit, report",
       "lucid demo --out demo", [&session, arguments] { return RunDemo(session, *arguments); });
   command->add_option("--out", arguments->out, "Folder for data, run and report.html")->required();
   command->add_option("--rows", arguments->rows, "Training rows; as many networks are trained")

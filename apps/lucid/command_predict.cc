@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -12,7 +11,6 @@
 #include "data/byte_source.h"
 #include "data/csv.h"
 #include "data/table_reader.h"
-#include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/guard.h"
 
 namespace lucid::app {
@@ -27,10 +25,12 @@ struct PredictArguments {
   GuardOptions options;
 };
 
-Result<GuardKey> Key(const Session& session, const PredictArguments& arguments) {
-  const std::string path = arguments.key_file.empty()
-                               ? (std::filesystem::path(arguments.run) / kKeyFile).string()
-                               : arguments.key_file;
+std::string KeyPath(const PredictArguments& arguments) {
+  return arguments.key_file.empty() ? (std::filesystem::path(arguments.run) / kKeyFile).string()
+                                    : arguments.key_file;
+}
+
+Result<GuardKey> Key(const Session& session, const std::string& path) {
   const bool is_new = !std::filesystem::exists(path);
   LUCID_ASSIGN(GuardKey key, GuardKey::LoadOrCreate(path));
   if (is_new) {
@@ -42,21 +42,13 @@ Result<GuardKey> Key(const Session& session, const PredictArguments& arguments) 
   return key;
 }
 
-// What the certificate does not promise.
 void Warn(const Session& session, const Guard& guard) {
-  const Certificate& certificate = guard.certificate();
-  if (certificate.partial) {
+  for (const std::string& warning : guard.Warnings()) session.Say("warning: " + warning);
+  if (guard.options().epsilon > 0) {
     session.Say(
-        fmt::format("warning: the certificate is partial: the {} training rows without a "
-                    "leave-one-out network (of {}) are not protected",
-                    certificate.rows - certificate.members, certificate.rows));
-  }
-  for (const ClassBound& bound : certificate.classes) {
-    if (std::isfinite(bound.beta_upper) || guard.options().guard != GuardKind::kScalar) continue;
-    session.Say(
-        fmt::format("warning: nothing is proved about class {} ({}): every answer that "
-                    "would be this class is noised",
-                    bound.label, guard.schema().label().categories[bound.label]));
+        fmt::format("warning: every distinct row costs epsilon {}, and no ledger counts it: lucid "
+                    "serve has one",
+                    guard.options().epsilon));
   }
 }
 
@@ -123,8 +115,13 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   LUCID_ASSIGN(options.guard, GuardNamed(arguments.guard));
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   LUCID_TRY(options.Validate());
-  LUCID_TRY(OpenRunNetwork(arguments.run));  // no key is made in a folder that is no run
-  LUCID_ASSIGN(const GuardKey key, Key(session, arguments));
+  const std::string key_path = KeyPath(arguments);
+  if (!std::filesystem::exists(key_path)) {  // no key is made for what cannot be answered
+    LUCID_ASSIGN(const Guard trial,
+                 Guard::Open(arguments.run, arguments.certificate, options, GuardKey::Random()));
+    LUCID_TRY(ReadRows(trial, arguments.input));
+  }
+  LUCID_ASSIGN(const GuardKey key, Key(session, key_path));
   LUCID_ASSIGN(const Guard guard, Guard::Open(arguments.run, arguments.certificate, options, key));
   Warn(session, guard);
   LUCID_ASSIGN(const std::vector<float> rows, ReadRows(guard, arguments.input));

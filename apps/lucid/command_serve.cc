@@ -76,6 +76,9 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
   if (!arguments.ready_file.empty()) {
     LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n"));
   }
+  if (options.guard.epsilon == 0 && !options.ledger.empty()) {
+    session.Say("note: epsilon is 0: answers cost nothing, and the ledger is not used");
+  }
   if (options.guard.epsilon > 0 && !options.budget) {
     session.Say("note: no --budget: what answers cost is counted, but not limited");
   }
@@ -140,6 +143,9 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
       ->capture_default_str();
   command.add_option("--admin", options.admin, "ADDRESS:PORT of console and metrics; '': none")
       ->capture_default_str();
+  command.add_option(
+      "--admin-host", options.admin_hosts,
+      "Name by which browsers may reach the console, beside localhost and addresses");
   command.add_option("--name", options.name, "Name of the model in paths")->capture_default_str();
   command.add_option("--api-keys", options.api_keys, "Keys file (default: anonymous)");
   command.add_option("--tls-cert", options.tls_certificate, "Certificate chain, PEM");
@@ -161,7 +167,9 @@ void AddLimitOptions(CLI::App& command, ServeLimits& limits) {
     command.add_option(name, value, description)->capture_default_str()->group("limits");
   };
   add("--max-connections", limits.connections, "Connections open at once");
-  add("--max-requests", limits.requests, "Requests being read or answered at once");
+  add("--max-connections-per-address", limits.connections_per_address,
+      "The same of one address, or IPv6 /64 network (0: a quarter of --max-connections)");
+  add("--max-requests", limits.requests, "Requests admitted and not yet answered");
   add("--max-header", limits.header_bytes, "Bytes of a request's line and fields");
   add("--max-body", limits.body_bytes, "Bytes of a request's body");
   add("--max-rows", limits.rows, "Rows of a request");
@@ -170,8 +178,10 @@ void AddLimitOptions(CLI::App& command, ServeLimits& limits) {
                                    const std::string& description) {
     AddDuration(command, name, seconds, description)->group("limits");
   };
+  add_time("--head-time", limits.head_seconds,
+           "From the first byte of a request to the end of its fields (default: 5s)");
   add_time("--request-time", limits.request_seconds,
-           "From the first byte of a request to its last (default: 10s)");
+           "From the first byte of a request to its last; as much for the answer (default: 10s)");
   add_time("--idle-time", limits.idle_seconds, "Between requests (default: 60s)");
   add_time("--drain-grace", limits.grace_seconds,
            "After SIGTERM: not ready, but still accepting (default: 1s)");

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
         AddServeCommand(root, session);
         AddEvaluateCommand(root, session);
         AddAuditCommand(root, session);
+        AddReportCommand(root, session);
         AddDemoCommand(root, session);
       });
 }

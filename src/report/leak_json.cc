@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lucid/report/leak_page.h"
+#include "lucid/report/leak_picture.h"
 
 namespace lucid {
 namespace {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <iterator>
 
-#include "lucid/report/leak_page.h"
+#include "lucid/report/leak_picture.h"
 #include "report/contour.h"
 #include "report/markup.h"
 
@@ -115,6 +115,27 @@ class Picture {
  public:
   Picture(const LeakMap& map, const Dataset& dataset)
       : map_(map), dataset_(dataset), enlarged_(Enlarged(map)) {}
+
+  // One guard: what it noises, and within it what leaks.
+  std::string DrawGuard(std::string_view name, std::span<const double> noised,
+                        std::int64_t points) {
+    const View view = {.left = 1, .top = 1, .size = 318, .clip_id = name};
+    Add("<figure><svg class=\"lm\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 320 320\" "
+        "role=\"img\" aria-label=\"What the {} guard noises\">\n",
+        name);
+    Add("<clipPath id=\"guard-{0}\"><rect x=\"{1}\" y=\"{1}\" width=\"{2}\" "
+        "height=\"{2}\"/></clipPath>\n<g clip-path=\"url(#guard-{0})\">\n",
+        name, view.left, view.size);
+    Regions(view);
+    Add("<path class=\"lm-noised\" fill-rule=\"evenodd\" d=\"{}\"/>\n",
+        PathData(view, noised, ContourEnds::kClosed));
+    Leak(view);
+    Add("<path class=\"lm-boundary\" d=\"{}\"/>\n</g>\n", BoundaryData(view, map_.network));
+    Square("lm-frame", view.left, view.top, view.size);
+    Add("</svg>\n<figcaption><strong>{}</strong> noises {} of all inputs</figcaption></figure>\n",
+        name, Percent(points, map_.points()));
+    return std::move(out_);
+  }
 
   std::string Draw(const std::string& style) {
     Add("<svg class=\"lm\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" "
@@ -394,6 +415,7 @@ std::string LeakSvgStyle(Shade shade) {
       ".lm-lens{{stroke:{quiet}}}\n"
       ".lm-dots{{fill:none;stroke-width:4.4;stroke-linecap:round}}\n"
       ".lm-leak{{fill:{leak};fill-opacity:{leak_opacity}}}\n"
+      ".lm-noised{{fill:{member};fill-opacity:0.3;stroke:{member};stroke-width:1.2}}\n"
       ".lm-boundary,.lm-member,.lm-strongest{{fill:none;stroke-linejoin:round}}\n"
       ".lm-boundary{{stroke:{boundary};stroke-width:1.8}}\n"
       ".lm-member{{stroke:{member};stroke-width:0.9;stroke-opacity:0.75}}\n"
@@ -414,6 +436,18 @@ std::string LeakSvgStyle(Shade shade) {
 
 std::string LeakSvgElement(const LeakMap& map, const Dataset& dataset, const std::string& style) {
   return Picture(map, dataset).Draw(style);
+}
+
+std::string GuardPanels(const LeakMap& map, const Dataset& dataset, const GuardRegions& regions) {
+  std::string panels =
+      Picture(map, dataset).DrawGuard("scalar", regions.scalar.values, regions.scalar.noised());
+  if (regions.spatial) {
+    panels += Picture(map, dataset)
+                  .DrawGuard("spatial", regions.spatial->values, regions.spatial->noised());
+  }
+  std::vector<double> leaking(map.margin.size());
+  std::ranges::transform(map.margin, leaking.begin(), std::negate{});
+  return panels + Picture(map, dataset).DrawGuard("exact", leaking, map.leaking());
 }
 
 std::string LeakSvg(const LeakMap& map, const Dataset& dataset) {

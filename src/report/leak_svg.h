@@ -7,6 +7,7 @@
 
 #include "lucid/data/dataset.h"
 #include "lucid/report/leak_map.h"
+#include "lucid/report/leak_picture.h"
 
 namespace lucid {
 
@@ -20,6 +21,10 @@ std::string LeakSvgStyle(Shade shade);
 
 // The <svg> element. `style` goes into a <style> element of its own if it is not empty.
 std::string LeakSvgElement(const LeakMap& map, const Dataset& dataset, const std::string& style);
+
+// The same square three times (twice without spatial bounds), each with what one guard noises: a
+// <figure> of its own, named by the guard and the share of the grid that it noises.
+std::string GuardPanels(const LeakMap& map, const Dataset& dataset, const GuardRegions& regions);
 
 // Class c has the colours "lm-region-k" and "lm-dot-k" with k = c modulo this.
 inline constexpr int kClassColours = 6;

@@ -4,31 +4,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
+#include "clients/browser.h"
 #include "serve/server.h"
 #include "support/run_lucid.h"
 
 namespace lucid::test {
 namespace {
-
-// The path of a program, or "".
-std::string Find(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (std::filesystem::exists(folder + "/" + name)) return folder + "/" + name;
-  }
-  return "";
-}
-
-std::string PlaywrightFolder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string folder =
-      cache != nullptr ? cache : std::string(home != nullptr ? home : "") + "/.cache";
-  return folder + "/lucid/playwright-core-1.65.0";
-}
 
 TEST(Console, ShowsTheServerInARealBrowser) {
   const std::string node = Find("node"), chromium = Find("chromium");

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/files.h"
+#include "command.h"
+#include "lucid/report/report.h"
+
+namespace lucid::app {
+namespace {
+
+struct ReportArguments {
+  std::string run, out, csv, latex;
+  ReportOptions report;
+};
+
+Status WriteTables(const Report& report, const std::string& folder, std::string_view ending,
+                   std::string (*encode)(const ReportTable&)) {
+  if (folder.empty()) return Ok();
+  LUCID_TRY(MakeDirectories(folder));
+  for (const ReportTable& table : ReportTables(report)) {
+    const auto path = std::filesystem::path(folder) / fmt::format("{}.{}", table.name, ending);
+    LUCID_TRY(WriteFileAtomically(path.string(), encode(table)));
+  }
+  return Ok();
+}
+
+Result<ExitCode> RunReport(const Session& session, const ReportArguments& arguments) {
+  ReportOptions options = arguments.report;
+  options.threads = session.threads;
+  LUCID_ASSIGN(const Report report,
+               GatherReport(arguments.run, options, session.Progress(), session.stop));
+  const std::string path = arguments.out.empty()
+                               ? (std::filesystem::path(arguments.run) / kReportFile).string()
+                               : arguments.out;
+  LUCID_TRY(WriteFileAtomically(path, ReportPage(report)));
+  LUCID_TRY(WriteTables(report, arguments.csv, "csv", TableCsv));
+  LUCID_TRY(WriteTables(report, arguments.latex, "tex", TableLatex));
+  std::vector<std::string> missing;
+  for (const std::string& why : {report.certificate.missing, report.evaluation.missing,
+                                 report.audit.missing, report.dataset.missing}) {
+    if (!why.empty()) missing.push_back(why);
+  }
+  if (session.json) {
+    LUCID_TRY(PrintJson({{"run", arguments.run}, {"report", path}, {"missing", missing}}));
+    return kDone;
+  }
+  std::string text;
+  for (const std::string& why : missing) text += why + "\n";
+  LUCID_TRY(Print(text + fmt::format("report: {}\n", path)));
+  return kDone;
+}
+
+}  // namespace
+
+void AddReportCommand(CLI::App& root, Session& session) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* command = AddCommand(
+      root, session, "report", "One self-contained page of all that is known of a run",
+      "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
+      "run && lucid bound run && lucid report run",
+      [&session, arguments] { return RunReport(session, *arguments); });
+  command->add_option("run", arguments->run, "Folder of the run")->required();
+  command->add_option("--out", arguments->out, "The page (default: RUN/report.html)");
+  command->add_option("--certificate", arguments->report.certificate,
+                      "The certificate (default: RUN/certificate.json)");
+  command->add_option("--csv", arguments->csv, "Folder for the tables as CSV, exact numbers");
+  command->add_option("--latex", arguments->latex, "Folder for the tables as LaTeX");
+  command
+      ->add_option("--grid", arguments->report.leak.grid,
+                   "Two features: inputs per axis at which networks are compared")
+      ->check(CLI::Range(2, 2000))
+      ->capture_default_str();
+}
+
+}  // namespace lucid::app
