@@ -62,7 +62,7 @@ Status CheckPart(const Part* part, const std::optional<Digest>& named, std::stri
     return InvalidInput(fmt::format("the {} guard needs {}, and was given none", guard, what));
   }
   if (part->digest() != *named) {
-    return Mismatch(fmt::format("{} is not the one that the certificate names ({}, not {})", what,
+    return Mismatch(fmt::format("the digest of {} is {}, and the certificate names {}", what,
                                 part->digest().Hex().substr(0, 16), named->Hex().substr(0, 16)));
   }
   return Ok();
@@ -237,6 +237,25 @@ GuardedAnswer Guard::Ask(std::span<const float> x, Budget budget, const Draw& dr
 
 std::array<std::uint8_t, 16> Guard::Fingerprint(std::span<const float> x) const {
   return impl_->left.draws.Fingerprint(x);
+}
+
+std::vector<std::string> Guard::Warnings() const {
+  std::vector<std::string> warnings;
+  const Certificate& certificate = this->certificate();
+  if (certificate.partial) {
+    warnings.push_back(
+        fmt::format("the certificate is partial: the {} training rows without a leave-one-out "
+                    "network (of {}) are not protected",
+                    certificate.rows - certificate.members, certificate.rows));
+  }
+  for (const ClassBound& bound : certificate.classes) {
+    if (std::isfinite(bound.beta_upper) || options().guard != GuardKind::kScalar) continue;
+    warnings.push_back(
+        fmt::format("nothing is proved about class {} ({}): every answer that would be this class "
+                    "is noised",
+                    bound.label, schema().label().categories[bound.label]));
+  }
+  return warnings;
 }
 
 void Guard::AskBatch(std::span<const float> rows, std::span<GuardedAnswer> answers,

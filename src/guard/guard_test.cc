@@ -545,10 +545,12 @@ TEST(GuardTest, OnlyWhatBelongsTogetherMakesAGuard) {
   const Guard::Parts good = proved.parts;
   EXPECT_EQ(Complaint(proved.Try({.guard = kExact})), "accepted");
   proved.parts = {good.spatial, other.parts.index};
-  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})), HasSubstr("index of members is not"));
+  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})),
+              HasSubstr("digest of the index of members"));
   proved.parts = {other.parts.spatial, good.index};
-  EXPECT_THAT(Complaint(proved.Try({.guard = kSpatial})), HasSubstr("spatial bounds is not"));
-  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})), HasSubstr("spatial bounds is not"));
+  EXPECT_THAT(Complaint(proved.Try({.guard = kSpatial})),
+              HasSubstr("digest of the spatial bounds"));
+  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})), HasSubstr("digest of the spatial bounds"));
   EXPECT_EQ(Complaint(proved.Try({.guard = kScalar})), "accepted") << "which uses neither";
   proved.parts = {};
   EXPECT_THAT(Complaint(proved.Try({.guard = kExact})), HasSubstr("was given none"));

@@ -1,15 +1,33 @@
 #include "serve/admin_site.h"
 
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <boost/beast/core/string.hpp>
 #include <utility>
 
 #include "serve/assets.h"
 
 namespace lucid {
 
+// A page of another site can make an operator's browser ask this port under a name of its own that
+// it lets point here (DNS rebinding), and would read the answer. The browser then says that name;
+// it never says an address, nor nothing.
+bool AdminSite::IsOurs(std::string_view host) const {
+  if (host.empty()) return true;
+  std::string name(host.substr(0, host.find(':', host.find(']') + 1)));
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  boost::system::error_code not_numeric;
+  boost::asio::ip::make_address(name, not_numeric);
+  const auto is_name = [&](std::string_view known) { return boost::beast::iequals(name, known); };
+  return !not_numeric || is_name("localhost") || std::ranges::any_of(hosts_, is_name);
+}
+
 std::optional<Response> AdminSite::Admit(Exchange& exchange) const {
   static constexpr std::string_view kPaths[] = {"/", "/status.json", "/metrics", "/healthz"};
   const RequestHead& head = exchange.head;
+  if (!IsOurs(head.host)) {
+    return ErrorResponse(421, "the Host field must be localhost, an address or an --admin-host");
+  }
   if (std::ranges::find(kPaths, head.path) == std::end(kPaths)) {
     return ErrorResponse(404, "there is nothing at this path");
   }

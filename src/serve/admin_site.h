@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "serve/exchange.h"
 #include "serve/status.h"
@@ -15,12 +18,17 @@ class AdminSite : public Site {
   // `status` is asked for every request, on any thread; what it points to must live until `done`
   // returns.
   using StatusSource = std::function<void(const std::function<void(const ServerStatus&)>& done)>;
-  explicit AdminSite(StatusSource status) : status_(std::move(status)) {}
+  // `hosts`: names that the port goes by, beside "localhost" and any numeric address.
+  AdminSite(std::vector<std::string> hosts, StatusSource status)
+      : hosts_(std::move(hosts)), status_(std::move(status)) {}
 
   std::optional<Response> Admit(Exchange& exchange) const override;
   void Answer(Exchange& exchange, std::string_view body, Reply reply) const override;
 
  private:
+  bool IsOurs(std::string_view host) const;
+
+  std::vector<std::string> hosts_;
   StatusSource status_;
 };
 

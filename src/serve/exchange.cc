@@ -15,4 +15,10 @@ Response ErrorResponse(int status, std::string_view message) {
   return response;
 }
 
+Response NotNow(std::string_view why) {
+  Response response = ErrorResponse(503, why);
+  response.fields.emplace_back("Retry-After", "1");
+  return response;
+}
+
 }  // namespace lucid

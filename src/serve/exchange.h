@@ -1,6 +1,7 @@
 // A request and its answer, whatever carried them: between connections and sites.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,6 +24,7 @@ struct RequestHead {
   std::string_view path;  // without the query
   std::string_view content_type, content_encoding;
   std::string_view authorization, api_key;
+  std::string_view host;          // with its port; empty: none
   bool has_body_length = false;   // Content-Length or chunked
   bool binary_extension = false;  // Inference-Header-Content-Length is there
   std::string_view peer;          // address
@@ -37,12 +39,15 @@ struct Response {
 
 // {"error": message}, always one printable line.
 Response ErrorResponse(int status, std::string_view message);
+// 503: the same request may be sent again in a second.
+Response NotNow(std::string_view why);
 // The text as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string JsonText(std::string_view text);
 
 // One request on its way through a site.
 struct Exchange {
   RequestHead head;
+  boost::asio::any_io_executor executor;  // of the thread that reads and answers this request
   Endpoint endpoint = Endpoint::kOther;
   Client client;                      // who asks; account empty: nobody was asked for
   std::int64_t rows = 0, noised = 0;  // for Metrics, and for nothing that a client can see
@@ -51,7 +56,8 @@ struct Exchange {
 // What a port answers with. Thread-safe.
 class Site {
  public:
-  // Called once, on any thread, possibly before Answer returns.
+  // Called once, on any thread, possibly before Answer returns; or dropped uncalled after an
+  // exception, which is answered with 500.
   using Reply = std::function<void(Response)>;
 
   Site() = default;
@@ -61,7 +67,7 @@ class Site {
 
   // Before the body is read. A response ends the exchange.
   virtual std::optional<Response> Admit(Exchange& exchange) const = 0;
-  // Requires: Admit had nothing to say; exchange and body live until `reply` was called.
+  // Requires: Admit had nothing to say; exchange, body and site live until `reply` is dropped.
   virtual void Answer(Exchange& exchange, std::string_view body, Reply reply) const = 0;
 };
 

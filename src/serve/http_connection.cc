@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -128,7 +129,7 @@ class HttpConnection final : public Connection,
 
   void Start() {
     if constexpr (kTls) {
-      deadline_ = Clock::now() + Seconds(limits_.request_seconds);
+      deadline_ = Clock::now() + HeadTime();
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](const ErrorCode& error) {
                                 error ? self->Close() : self->AwaitRequest();
@@ -139,17 +140,23 @@ class HttpConnection final : public Connection,
   }
 
   void Expire() override {
-    if (state_ != State::kReading) return Close();
-    expired_ = true;  // the read ends with an error, and the answer is 408
+    if (state_ == State::kAnswering) {
+      // What was charged is paid for: the same rows, asked again, cost nothing.
+      return Send(NotNow("the answer took too long"), /*close=*/true);
+    }
+    if (state_ != State::kReading || expired_) return Close();
+    expired_ = true;                     // the read ends with an error, and the answer is 408
+    deadline_ = Clock::now() + kLinger;  // whatever becomes of the read
     ErrorCode ignored;
     stream_.lowest_layer().cancel(ignored);
   }
 
   void CloseIfIdle() override {
+    if (state_ != State::kIdle && state_ != State::kHandshake) return;
     ErrorCode error;
     if (answered_ == 0) {  // its first request may be on its way
       deadline_ = std::min(deadline_, Clock::now() + kLinger);
-    } else if (state_ == State::kIdle && stream_.lowest_layer().available(error) == 0) {
+    } else if (stream_.lowest_layer().available(error) == 0) {
       Close();
     }
   }
@@ -169,9 +176,42 @@ class HttpConnection final : public Connection,
     kClosing,  // the last answer is sent
   };
 
+  // What a site holds of a connection while it is at work. The site may call it or drop it on any
+  // thread, but only the worker's may let go of the connection. One that is dropped without a reply
+  // (something threw) still ends the request, so that its place comes back.
+  class Pending {
+   public:
+    explicit Pending(std::shared_ptr<HttpConnection> connection)
+        : service_(connection->service_), connection_(std::move(connection)) {}
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    ~Pending() {
+      if (connection_ == nullptr) return;
+      auto& io = connection_->worker_.io();
+      asio::post(io, [connection = std::move(connection_)] {
+        connection->OnReply(ErrorResponse(500, "internal error"));
+      });
+    }
+    void Deliver(Response response) {
+      auto& io = connection_->worker_.io();
+      asio::dispatch(
+          io, [connection = std::move(connection_), response = std::move(response)]() mutable {
+            connection->OnReply(std::move(response));
+          });
+    }
+
+   private:
+    std::shared_ptr<const Service> service_;  // the connection's own ends with its answer
+    std::shared_ptr<HttpConnection> connection_;
+  };
+
+  std::chrono::nanoseconds HeadTime() const {
+    return Seconds(std::min(limits_.head_seconds, limits_.request_seconds));
+  }
+
   void AwaitRequest() {
     state_ = State::kIdle;
-    deadline_ = Clock::now() + Seconds(limits_.idle_seconds);
+    deadline_ = Clock::now() + (worker_.draining() ? kLinger : Seconds(limits_.idle_seconds));
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(static_cast<std::uint64_t>(limits_.body_bytes));
@@ -182,11 +222,18 @@ class HttpConnection final : public Connection,
   }
 
   void Read() {
+    // The parser keeps nothing here but what it cannot take in parts: a line of the head, a chunk's
+    // extension, the trailer. A read into no room would succeed at once, for ever.
+    const std::size_t room = buffer_.max_size() - buffer_.size();
+    if (room == 0) {
+      return Send(ErrorResponse(431, "a chunk's extension or the trailer is too long"),
+                  /*close=*/true);
+    }
     stream_.async_read_some(
-        buffer_.prepare(std::min(kReadBytes, buffer_.max_size() - buffer_.size())),
+        buffer_.prepare(std::min(kReadBytes, room)),
         [self = this->shared_from_this()](const ErrorCode& error, std::size_t bytes) {
           self->buffer_.commit(bytes);
-          if (!error) return self->OnBytes();
+          if (!error && !self->expired_) return self->OnBytes();
           if (self->expired_) {
             self->Send(ErrorResponse(408, "the request took too long"), /*close=*/true);
           } else if (error == asio::error::eof && self->state_ == State::kReading) {
@@ -201,12 +248,8 @@ class HttpConnection final : public Connection,
     if (state_ == State::kIdle) {
       state_ = State::kReading;
       begun_ = Clock::now();
-      deadline_ = begun_ + Seconds(limits_.request_seconds);
+      deadline_ = begun_ + HeadTime();
       service_ = worker_.service();
-      if (port_ == Port::kPublic) {
-        ++worker_.metrics().requests_in_flight;
-        in_flight_ = true;
-      }
     }
     ErrorCode error = Parse();
     if (!error && !parser_->is_header_done()) {
@@ -220,6 +263,7 @@ class HttpConnection final : public Connection,
       has_head_ = true;
       ReadHead();
       if (!Admit()) return;
+      deadline_ = begun_ + Seconds(limits_.request_seconds);
       parser_->eager(true);
       if (!parser_->is_done() && buffer_.size() > 0) error = Parse();
       if (error) return Send(ResponseTo(error, limits_), /*close=*/true);
@@ -249,27 +293,26 @@ class HttpConnection final : public Connection,
     head.content_encoding = View(request[http::field::content_encoding]);
     head.authorization = View(request[http::field::authorization]);
     head.api_key = View(request["X-API-Key"]);
+    head.host = View(request[http::field::host]);
     head.binary_extension = request.count("Inference-Header-Content-Length") > 0;
     head.has_body_length = parser_->chunked() || parser_->content_length().has_value();
     head.peer = peer_;
+    exchange_.executor = worker_.io().get_executor();
   }
 
   // False: an answer is on its way already.
   bool Admit() {
     const auto& request = parser_->get();
-    std::optional<Response> refusal;
-    const std::string_view expect = View(request[http::field::expect]);
-    if (request.version() == 11 && request.count(http::field::host) != 1) {
-      refusal = ErrorResponse(400, "an HTTP/1.1 request must have one Host field");
-    } else if (!expect.empty() &&
-               !boost::beast::iequals(request[http::field::expect], "100-continue")) {
-      refusal = ErrorResponse(417, "the only expectation that can be met is 100-continue");
-    } else if (in_flight_ && worker_.metrics().requests_in_flight > limits_.requests) {
-      refusal = ErrorResponse(503, "too many requests at once");
-      refusal->fields.emplace_back("Retry-After", "1");
-    } else {
-      refusal = site().Admit(exchange_);
+    const auto coding = request.find(http::field::transfer_encoding);
+    if (coding != request.end() && !boost::beast::iequals(coding->value(), "chunked")) {
+      // Where its body ends is not known.
+      Send(ErrorResponse(501, "the only transfer coding that is understood is chunked"),
+           /*close=*/true);
+      return false;
     }
+    std::optional<Response> refusal = CheckHead();
+    if (!refusal) refusal = site().Admit(exchange_);
+    if (!refusal && !TakePlace()) refusal = NotNow("too many requests at once");
     if (refusal) {
       // If all of the body has come, too, the connection can go on.
       parser_->eager(true);
@@ -277,8 +320,33 @@ class HttpConnection final : public Connection,
       Send(*std::move(refusal), /*close=*/!parser_->is_done());
       return false;
     }
-    wants_continue_ = !expect.empty();
+    wants_continue_ = request.count(http::field::expect) > 0;
     return true;
+  }
+
+  // What HTTP asks of every request, whatever it wants.
+  std::optional<Response> CheckHead() const {
+    const auto& request = parser_->get();
+    if (request.version() == 11 && request.count(http::field::host) != 1) {
+      return ErrorResponse(400, "an HTTP/1.1 request must have one Host field");
+    }
+    const auto expect = request.find(http::field::expect);
+    if (expect != request.end() && !boost::beast::iequals(expect->value(), "100-continue")) {
+      return ErrorResponse(417, "the only expectation that can be met is 100-continue");
+    }
+    const Method method = exchange_.head.method;
+    const bool has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0;
+    if (has_body && (method == Method::kGet || method == Method::kHead)) {
+      return ErrorResponse(400, "a GET or HEAD request must not have a body");
+    }
+    return std::nullopt;
+  }
+
+  // One of the requests that may be in flight at once; the admin port needs none.
+  bool TakePlace() {
+    if (port_ != Port::kPublic) return true;
+    in_flight_ = true;
+    return ++worker_.metrics().requests_in_flight <= limits_.requests;
   }
 
   void ReadBody() {
@@ -294,15 +362,14 @@ class HttpConnection final : public Connection,
   void Answer() {
     state_ = State::kAnswering;
     received_ = Clock::now();
-    // The reply may come from another thread, which must not be the one that lets go of this
-    // connection: it holds itself until then.
-    self_ = this->shared_from_this();
-    site().Answer(exchange_, parser_->get().body(), [this](Response response) {
-      asio::dispatch(worker_.io(), [this, response = std::move(response)]() mutable {
-        const auto self = std::exchange(self_, nullptr);
-        SendAtLatencyFloor(std::move(response));
-      });
-    });
+    deadline_ = received_ + Seconds(limits_.request_seconds);
+    site().Answer(exchange_, parser_->get().body(),
+                  [pending = std::make_shared<Pending>(this->shared_from_this())](
+                      Response response) { pending->Deliver(std::move(response)); });
+  }
+
+  void OnReply(Response response) {
+    if (state_ == State::kAnswering) SendAtLatencyFloor(std::move(response));  // else: too late
   }
 
   // Labels leave at a multiple of the floor after the request, so that only that multiple can be
@@ -313,6 +380,8 @@ class HttpConnection final : public Connection,
         exchange_.endpoint == Endpoint::kInfer || exchange_.endpoint == Endpoint::kPredict;
     if (floor.count() == 0 || !labels) return Send(std::move(response), /*close=*/false);
     const auto steps = (Clock::now() - received_) / floor + 1;
+    state_ = State::kSending;
+    deadline_ = received_ + steps * floor + Seconds(limits_.request_seconds);
     delay_.emplace(worker_.io(), received_ + steps * floor);
     delay_->async_wait([self = this->shared_from_this(),
                         response = std::move(response)](const ErrorCode&) mutable {
@@ -392,7 +461,6 @@ class HttpConnection final : public Connection,
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   std::shared_ptr<const Service> service_;  // of this request
-  std::shared_ptr<HttpConnection> self_;    // while the site is at work
   Exchange exchange_;
   std::optional<asio::steady_timer> delay_;
   std::string out_;
@@ -426,10 +494,8 @@ void StartHttpConnection(Worker& worker, Tcp::socket socket, Port port, Connecti
 }
 
 std::string TooManyConnections() {
-  Response response = ErrorResponse(503, "too many connections");
-  response.fields.emplace_back("Retry-After", "1");
   std::string out;
-  Encode(response, {.keep_alive = false},
+  Encode(NotNow("too many connections"), {.keep_alive = false},
          fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(std::time(nullptr))), out);
   return out;
 }

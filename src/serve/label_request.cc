@@ -37,7 +37,7 @@ float ToFloat(std::string_view number) {
   if (std::from_chars(number.data(), end, value).ec == std::errc() && std::isfinite(value)) {
     return value;
   }
-  double wide = std::numeric_limits<double>::infinity();
+  double wide = 0;  // and so it stays below the smallest double; JsonTape refuses the largest ones
   std::from_chars(number.data(), end, wide);
   return std::abs(wide) < 1 ? 0 : std::numeric_limits<float>::quiet_NaN();
 }
@@ -276,9 +276,9 @@ Status LabelRequestReader::ReadEncodedTensor(const Tensor& tensor, LabelRequest&
   const bool nested = IsNested(tensor.data);
   const std::int64_t expected = nested ? request.rows : request.rows * features;
   if (tensor.data.size() != expected) {
-    return InvalidInput(fmt::format("input '{}': shape [{}, {}] needs {} values, not {}",
+    return InvalidInput(fmt::format("input '{}': shape [{}, {}] needs {} {}, not {}",
                                     kEncodedTensor, request.rows, features, expected,
-                                    tensor.data.size()));
+                                    nested ? "lists" : "values", tensor.data.size()));
   }
   request.values.reserve(static_cast<std::size_t>(request.rows * features));
   std::int64_t row = 0;

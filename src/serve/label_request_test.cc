@@ -140,7 +140,7 @@ TEST_F(LabelRequestTest, BadInferenceBodiesAreRefusedInWords) {
       {R"({"id":7,"inputs":[]})", "'id' must be a text"},
       {R"({"id":")" + std::string(300, 'x') + R"("})", "at most 256"},
       {Encoded("[1,7]", "[0,0,0]"), "needs 7 values, not 3"},
-      {Encoded("[2,7]", "[[0,0,0,0,0,0,0]]"), "needs 2 values, not 1"},
+      {Encoded("[2,7]", "[[0,0,0,0,0,0,0]]"), "needs 2 lists, not 1"},
       {Encoded("[1,6]", "[0,0,0,0,0,0]"), "FP32 of shape [rows, 7]"},
       {Encoded("[7]", "[0,0,0,0,0,0,0]"), "FP32 of shape [rows, 7]"},
       {Encoded("[1,7]", "[0,0,0,0,0,0,0]", "FP64"), "FP32 of shape [rows, 7]"},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/post.hpp>
 #include <span>
 #include <utility>
 
@@ -16,10 +17,12 @@ Error Unavailable(const Error& error) { return IoError(error.message); }
 struct GuardLabeller::Job {
   Client client;
   std::vector<float> rows;  // canonical
+  boost::asio::any_io_executor executor;
   Done done;
-  std::vector<AnswerName> names;     // what the ledger charges: fingerprints, or tickets of entries
-  std::vector<MemoEntry> entries;    // empty: stateless
-  std::vector<Budget> budgets = {};  // empty: epsilon is 0, which needs none
+  std::vector<AnswerName> names = {};   // what the ledger charges: fingerprints, or tickets
+  std::vector<MemoEntry> entries = {};  // empty: stateless
+  std::vector<Budget> budgets = {};     // empty: epsilon is 0, which needs none
+  std::optional<Error> failure = {};    // of the memo or the ledger
 };
 
 GuardLabeller::GuardLabeller(std::shared_ptr<const Guard> guard, std::shared_ptr<Ledger> ledger,
@@ -40,7 +43,8 @@ Result<std::shared_ptr<const GuardLabeller>> GuardLabeller::Create(
       new GuardLabeller(std::move(guard), std::move(ledger), std::move(memo), cost));
 }
 
-void GuardLabeller::Label(const Client& client, std::vector<float> rows, Done done) const {
+void GuardLabeller::Label(const Client& client, std::vector<float> rows,
+                          const boost::asio::any_io_executor& executor, Done done) const {
   const auto features = static_cast<std::size_t>(guard_->features());
   const std::size_t count = rows.size() / features;
   for (std::size_t i = 0; i < count; ++i) {
@@ -50,30 +54,23 @@ void GuardLabeller::Label(const Client& client, std::vector<float> rows, Done do
       return done(Error{status.error().kind, fmt::format("row {}: {}", i, what)});
     }
   }
-  if (ledger_ == nullptr && memo_ == nullptr) {
-    Labels labels;
-    std::vector<GuardedAnswer> answers(count);
-    guard_->AskBatch(rows, answers);
-    labels.labels.reserve(count);
-    for (const GuardedAnswer& answer : answers) {
-      labels.labels.push_back(answer.label);
-      labels.noised += answer.noised ? 1 : 0;
-    }
-    return done(std::move(labels));
-  }
-  auto job = std::make_shared<Job>(Job{client, std::move(rows), std::move(done), {}, {}});
-  job->names.reserve(count);
+  Job asked{client, std::move(rows), executor, std::move(done)};
+  if (ledger_ == nullptr && memo_ == nullptr) return Answer(asked);
+  asked.names.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    job->names.push_back(
-        guard_->Fingerprint(std::span<const float>(job->rows).subspan(i * features, features)));
+    asked.names.push_back(
+        guard_->Fingerprint(std::span<const float>(asked.rows).subspan(i * features, features)));
   }
-  Recall(std::move(job));
+  Recall(std::make_shared<Job>(std::move(asked)));
 }
 
 void GuardLabeller::Recall(std::shared_ptr<Job> job) const {
   if (memo_ == nullptr) return Charge(std::move(job));
   memo_->Recall(job->names, [self = shared_from_this(), job](AnswerMemo::Outcome entries) {
-    if (!entries.ok()) return job->done(Unavailable(entries.error()));
+    if (!entries.ok()) {
+      job->failure = Unavailable(entries.error());
+      return self->PostAnswer(job);
+    }
     job->entries = *std::move(entries);
     for (std::size_t i = 0; i < job->names.size(); ++i) job->names[i] = job->entries[i].ticket;
     self->Charge(job);
@@ -81,20 +78,30 @@ void GuardLabeller::Recall(std::shared_ptr<Job> job) const {
 }
 
 void GuardLabeller::Charge(std::shared_ptr<Job> job) const {
-  if (ledger_ == nullptr) return Answer(*job);
+  if (ledger_ == nullptr) return PostAnswer(std::move(job));
   Ledger::Request request{job->client.account, job->client.budget, cost_, job->names};
   ledger_->Charge(std::move(request),
                   [self = shared_from_this(), job = std::move(job)](Ledger::Outcome budgets) {
-                    if (!budgets.ok()) return job->done(Unavailable(budgets.error()));
-                    job->budgets = *std::move(budgets);
-                    self->Answer(*job);
+                    if (budgets.ok()) {
+                      job->budgets = *std::move(budgets);
+                    } else {
+                      job->failure = Unavailable(budgets.error());
+                    }
+                    self->PostAnswer(job);
                   });
 }
 
-void GuardLabeller::Answer(Job& job) const {
+void GuardLabeller::PostAnswer(std::shared_ptr<Job> job) const {
+  const boost::asio::any_io_executor executor = job->executor;
+  boost::asio::post(executor, [self = shared_from_this(), job = std::move(job)] {
+    job->failure ? job->done(*std::move(job->failure)) : self->Answer(*job);
+  });
+}
+
+void GuardLabeller::Answer(const Job& job) const {
   const auto features = static_cast<std::size_t>(guard_->features());
   Labels labels;
-  for (std::size_t i = 0; i < job.names.size(); ++i) {
+  for (std::size_t i = 0; i * features < job.rows.size(); ++i) {
     const auto row = std::span<const float>(job.rows).subspan(i * features, features);
     const Budget budget = job.budgets.empty() ? Budget::kLeft : job.budgets[i];
     const GuardedAnswer answer = job.entries.empty()

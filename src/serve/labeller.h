@@ -1,6 +1,7 @@
 // The seam between HTTP and the guard: rows in, labels out.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,7 +31,7 @@ struct Labels {
 // Thread-safe.
 class Labeller {
  public:
-  // Called once, on any thread, possibly before Label returns.
+  // Called once, on the executor or before Label returns; dropped uncalled if something throws.
   using Done = std::function<void(Result<Labels>)>;
 
   Labeller() = default;
@@ -40,7 +41,8 @@ class Labeller {
 
   // `rows`: encoded, one after another, at least one. Errors: kInvalidInput names the row that must
   // not be asked; anything else means that no answer can be given now, and that none was.
-  virtual void Label(const Client& client, std::vector<float> rows, Done done) const = 0;
+  virtual void Label(const Client& client, std::vector<float> rows,
+                     const boost::asio::any_io_executor& executor, Done done) const = 0;
 };
 
 // Labels of a guard, every one paid for before it is given. `ledger` is required if the guard's
@@ -50,7 +52,8 @@ class GuardLabeller : public Labeller, public std::enable_shared_from_this<Guard
   static Result<std::shared_ptr<const GuardLabeller>> Create(std::shared_ptr<const Guard> guard,
                                                              std::shared_ptr<Ledger> ledger,
                                                              std::shared_ptr<AnswerMemo> memo);
-  void Label(const Client& client, std::vector<float> rows, Done done) const override;
+  void Label(const Client& client, std::vector<float> rows,
+             const boost::asio::any_io_executor& executor, Done done) const override;
   const Guard& guard() const { return *guard_; }
 
  private:
@@ -59,7 +62,10 @@ class GuardLabeller : public Labeller, public std::enable_shared_from_this<Guard
                 std::shared_ptr<AnswerMemo> memo, EpsilonUnits cost);
   void Recall(std::shared_ptr<Job> job) const;
   void Charge(std::shared_ptr<Job> job) const;
-  void Answer(Job& job) const;
+  // Ledger and memo call back on the threads that commit for everybody: networks are asked, and
+  // clients answered, elsewhere.
+  void PostAnswer(std::shared_ptr<Job> job) const;
+  void Answer(const Job& job) const;
 
   std::shared_ptr<const Guard> guard_;
   std::shared_ptr<Ledger> ledger_;  // null: epsilon is 0

@@ -46,21 +46,18 @@ Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   return Tcp::endpoint(address, port);
 }
 
-Listener::Listener(Port port, std::vector<Worker*> workers, std::int64_t max_connections,
-                   std::atomic<std::int64_t>& open)
+Listener::Listener(Port port, std::vector<Worker*> workers, std::shared_ptr<ConnectionSlots> slots)
     : port_(port),
       workers_(std::move(workers)),
-      max_connections_(max_connections),
-      open_(open),
+      slots_(std::move(slots)),
       acceptor_(workers_.front()->io()),
       pause_(workers_.front()->io()) {}
 
 Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
                                                  std::vector<Worker*> workers,
-                                                 std::int64_t max_connections,
-                                                 std::atomic<std::int64_t>& open) {
+                                                 std::shared_ptr<ConnectionSlots> slots) {
   LUCID_ASSIGN(const Tcp::endpoint endpoint, ParseAddress(address));
-  std::unique_ptr<Listener> listener(new Listener(port, std::move(workers), max_connections, open));
+  std::unique_ptr<Listener> listener(new Listener(port, std::move(workers), std::move(slots)));
   Tcp::acceptor& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
@@ -79,11 +76,9 @@ void Listener::Start() { Accept(); }
 void Listener::Accept() {
   Worker& worker = NextWorker();
   acceptor_.async_accept(worker.io(), [this, &worker](const ErrorCode& error, Tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
-    if (!error) {
-      Admit(std::move(socket), worker);
-      return Accept();
-    }
+    if (!error) Admit(std::move(socket), worker);
+    if (!acceptor_.is_open()) return;  // stopped, perhaps while this one was on its way
+    if (!error) return Accept();
     if (error == asio::error::connection_aborted) return Accept();
     worker.log().Event("error", fmt::format("cannot accept connections: {}", error.message()));
     pause_.expires_after(kPause);
@@ -95,7 +90,11 @@ void Listener::Accept() {
 
 void Listener::Admit(Tcp::socket socket, Worker& worker) {
   Metrics& metrics = worker.metrics();
-  if (open_ >= max_connections_) {
+  ErrorCode gone;
+  const Tcp::endpoint peer = socket.remote_endpoint(gone);
+  if (gone) return;
+  auto slot = slots_->Take(peer.address());
+  if (!slot) {
     ++metrics.connections_refused;
     ErrorCode ignored;  // it is told if that is possible without waiting
     socket.non_blocking(true, ignored);
@@ -107,7 +106,7 @@ void Listener::Admit(Tcp::socket socket, Worker& worker) {
   }
   if (port_ == Port::kPublic) ++metrics.connections_total;
   asio::post(worker.io(),
-             [this, &worker, socket = std::move(socket), slot = ConnectionSlot(open_)]() mutable {
+             [this, &worker, socket = std::move(socket), slot = *std::move(slot)]() mutable {
                StartHttpConnection(worker, std::move(socket), port_, std::move(slot));
              });
 }
@@ -123,7 +122,8 @@ void Listener::Stop(std::function<void()> done) {
     }
     acceptor_.close(error);
     pause_.cancel();
-    done();
+    // After the handler of an accept that had just succeeded: it brings a connection, too.
+    asio::post(acceptor_.get_executor(), done);
   });
 }
 

@@ -1,10 +1,8 @@
 // A listening socket that deals its connections out to workers in turn.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,12 +18,11 @@ Result<boost::asio::ip::tcp::endpoint> ParseAddress(const std::string& text);
 
 class Listener {
  public:
-  // Listens, but accepts nothing yet. Accepts on the thread of the first worker. `open` counts the
-  // connections of this listener. References are kept.
+  // Listens, but accepts nothing yet. Accepts on the thread of the first worker, as many as there
+  // are slots. References are kept.
   static Result<std::unique_ptr<Listener>> Open(const std::string& address, Port port,
                                                 std::vector<Worker*> workers,
-                                                std::int64_t max_connections,
-                                                std::atomic<std::int64_t>& open);
+                                                std::shared_ptr<ConnectionSlots> slots);
 
   const std::string& address() const { return address_; }  // with the port that was chosen
 
@@ -35,16 +32,14 @@ class Listener {
   void Stop(std::function<void()> done);
 
  private:
-  Listener(Port port, std::vector<Worker*> workers, std::int64_t max_connections,
-           std::atomic<std::int64_t>& open);
+  Listener(Port port, std::vector<Worker*> workers, std::shared_ptr<ConnectionSlots> slots);
   void Accept();
   void Admit(boost::asio::ip::tcp::socket socket, Worker& worker);
   Worker& NextWorker() { return *workers_[next_++ % workers_.size()]; }
 
   Port port_;
   std::vector<Worker*> workers_;
-  std::int64_t max_connections_;
-  std::atomic<std::int64_t>& open_;
+  std::shared_ptr<ConnectionSlots> slots_;
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   std::size_t next_ = 0;

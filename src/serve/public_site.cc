@@ -38,12 +38,6 @@ std::string_view BearerKey(std::string_view authorization) {
   return first == std::string_view::npos ? std::string_view() : authorization.substr(first);
 }
 
-Response NotNow(std::string_view why) {
-  Response response = ErrorResponse(503, why);
-  response.fields.emplace_back("Retry-After", "1");
-  return response;
-}
-
 Response Json(std::string body, int status = 200) {
   Response response;
   response.status = status;
@@ -220,7 +214,7 @@ void PublicSite::AnswerLabels(Exchange& exchange, std::string_view body, Reply r
   const bool inference = exchange.endpoint == Endpoint::kInfer;
   auto request = inference ? reader_.ReadInference(body) : reader_.ReadPredict(body);
   if (!request.ok()) return reply(ErrorResponse(400, request.error().message));
-  labeller_->Label(exchange.client, std::move(request->values),
+  labeller_->Label(exchange.client, std::move(request->values), exchange.executor,
                    [this, &exchange, id = std::move(request->id),
                     reply = std::move(reply)](const Result<Labels>& labels) {
                      if (labels.ok()) {

@@ -26,7 +26,8 @@ Schema TestSchema() {
 // ledger.
 class FakeLabeller : public Labeller {
  public:
-  void Label(const Client& client, std::vector<float> rows, Done done) const override {
+  void Label(const Client& client, std::vector<float> rows, const boost::asio::any_io_executor&,
+             Done done) const override {
     account = client.account;
     Labels labels;
     for (std::size_t i = 0; i < rows.size(); i += 2) {

@@ -1,12 +1,12 @@
 #include "lucid/serve/server.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +21,8 @@ namespace lucid {
 namespace {
 
 constexpr std::int64_t kAdminConnections = 64;
+// Files beside connections: listeners, event loops, the ledger, what a reload reads.
+constexpr std::int64_t kOtherFiles = 64;
 
 // A server that other machines can reach must know who asks, over a line nobody else can read.
 Status CheckExposure(const ServeOptions& options) {
@@ -42,6 +44,23 @@ Status CheckExposure(const ServeOptions& options) {
       options.admin));
 }
 
+// A connection that cannot be accepted for want of a file descriptor waits in the dark: a limit
+// that was asked for is one that can be reached.
+Status AllowOpenFiles(std::int64_t connections) {
+  rlimit allowed{};
+  if (::getrlimit(RLIMIT_NOFILE, &allowed) != 0) return IoError("cannot read RLIMIT_NOFILE");
+  const auto needed = static_cast<rlim_t>(connections + kAdminConnections + kOtherFiles);
+  if (allowed.rlim_cur >= needed) return Ok();
+  if (allowed.rlim_max >= needed) {
+    allowed.rlim_cur = needed;
+    if (::setrlimit(RLIMIT_NOFILE, &allowed) == 0) return Ok();
+  }
+  return InvalidInput(
+      fmt::format("max-connections: {} connections need {} open files, and this process may have "
+                  "{}: raise its limit (ulimit -Hn), or lower this one",
+                  connections, needed, allowed.rlim_max));
+}
+
 // Waits until `stop` is requested.
 void AwaitStop(const std::stop_token& stop) {
   std::mutex mutex;
@@ -59,6 +78,7 @@ struct Server::Impl {
         state(log) {}
 
   Status Open();
+  Status Listen();
   void StopListening();
 
   const ServeOptions options;
@@ -67,7 +87,7 @@ struct Server::Impl {
   std::atomic<std::int64_t> admin_connections{0};
   std::unique_ptr<ServiceLoader> loader;
   std::mutex reload_mutex;  // guards loader
-  std::optional<CurrentService> service;
+  CurrentService service;
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<Listener>> listeners;  // public, admin
   std::string address, admin_address;
@@ -76,23 +96,34 @@ struct Server::Impl {
 Status Server::Impl::Open() {
   LUCID_TRY(options.Validate());
   LUCID_TRY(CheckExposure(options));
-  LUCID_ASSIGN(loader, ServiceLoader::Create(options, state));
+  LUCID_TRY(AllowOpenFiles(options.limits.connections));
+  LUCID_TRY(Listen());
+  // Last: this makes files.
+  loader = std::make_unique<ServiceLoader>(options, state);
   LUCID_ASSIGN(auto loaded, loader->Load());
-  service.emplace(std::move(loaded));
+  service.Set(std::move(loaded));
+  return Ok();
+}
+
+Status Server::Impl::Listen() {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   for (int i = 0; i < (options.threads > 0 ? options.threads : cores); ++i) {
-    workers.push_back(std::make_unique<Worker>(options, *service, state.metrics, log));
+    workers.push_back(std::make_unique<Worker>(options, service, state.metrics, log));
   }
   std::vector<Worker*> all;
   for (const auto& worker : workers) all.push_back(worker.get());
   LUCID_ASSIGN(auto listener,
-               Listener::Open(options.listen, Port::kPublic, all, options.limits.connections,
-                              state.metrics.connections_open));
+               Listener::Open(options.listen, Port::kPublic, all,
+                              ConnectionSlots::Create(options.limits.connections,
+                                                      options.limits.ConnectionsPerAddress(),
+                                                      state.metrics.connections_open)));
   address = listener->address();
   listeners.push_back(std::move(listener));
   if (options.admin.empty()) return Ok();
-  LUCID_ASSIGN(auto admin, Listener::Open(options.admin, Port::kAdmin, {all.front()},
-                                          kAdminConnections, admin_connections));
+  LUCID_ASSIGN(auto admin,
+               Listener::Open(options.admin, Port::kAdmin, {all.front()},
+                              ConnectionSlots::Create(kAdminConnections, kAdminConnections,
+                                                      admin_connections)));
   admin_address = admin->address();
   listeners.push_back(std::move(admin));
   return Ok();
@@ -149,7 +180,7 @@ Status Server::Reload() {
                      "reload failed, the old files stay in service: " + service.error().message);
     return service.error();
   }
-  server.service->Set(*std::move(service));
+  server.service.Set(*std::move(service));
   ++server.state.metrics.reloads;
   server.loader->SetNote("");
   server.log.Event("info", "reloaded certificate, keys and TLS files");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 #include "lucid/base/version.h"
@@ -11,13 +12,14 @@
 
 namespace lucid {
 
-ServiceLoader::ServiceLoader(const ServeOptions& options, GuardKey key, SiteState& state)
-    : options_(options), key_(key), state_(state) {}
-
-Result<std::unique_ptr<ServiceLoader>> ServiceLoader::Create(const ServeOptions& options,
-                                                             SiteState& state) {
-  LUCID_ASSIGN(const GuardKey key, GuardKey::LoadOrCreate(options.key_file));
-  return std::unique_ptr<ServiceLoader>(new ServiceLoader(options, key, state));
+Status ServiceLoader::OpenKey() {
+  if (key_) return Ok();
+  // No key is made for a run that cannot be served: a guard needs one to be tried.
+  if (!std::filesystem::exists(options_.key_file)) {
+    LUCID_TRY(Guard::Open(options_.run, options_.certificate, options_.guard, GuardKey::Random()));
+  }
+  LUCID_ASSIGN(key_, GuardKey::LoadOrCreate(options_.key_file));
+  return Ok();
 }
 
 // A ledger is about one training set, so what it is for is known only with the certificate.
@@ -47,8 +49,6 @@ Status ServiceLoader::OpenFiles(const Certificate& certificate) {
 }
 
 Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
-  LUCID_ASSIGN(Guard opened, Guard::Open(options_.run, options_.certificate, options_.guard, key_));
-  const auto guard = std::make_shared<const Guard>(std::move(opened));
   auto service = std::make_shared<Service>();
   std::shared_ptr<const ApiKeys> keys;
   if (!options_.api_keys.empty()) {
@@ -58,6 +58,10 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
   if (!options_.tls_certificate.empty()) {
     LUCID_ASSIGN(service->tls, LoadTls(options_.tls_certificate, options_.tls_key));
   }
+  LUCID_TRY(OpenKey());
+  LUCID_ASSIGN(Guard opened,
+               Guard::Open(options_.run, options_.certificate, options_.guard, *key_));
+  const auto guard = std::make_shared<const Guard>(std::move(opened));
   LUCID_TRY(OpenFiles(guard->certificate()));
   LUCID_ASSIGN(const auto labeller, GuardLabeller::Create(guard, ledger_, memo_));
   const LabelRequestLimits limits{options_.limits.rows,
@@ -67,12 +71,13 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
                                    guard->schema(), labeller, keys, state_),
       MakeAdminSite(guard, keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
   };
+  for (const std::string& warning : guard->Warnings()) state_.log.Event("warning", warning);
   return std::shared_ptr<const Service>(std::move(service));
 }
 
 std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const Guard> guard,
                                                          std::int64_t api_keys) {
-  return std::make_shared<AdminSite>([this, guard = std::move(guard), api_keys](const auto& done) {
+  auto status_source = [this, guard = std::move(guard), api_keys](const auto& done) {
     using std::chrono::floor, std::chrono::seconds, std::chrono::system_clock;
     ServerStatus status;
     status.model = options_.name;
@@ -91,7 +96,8 @@ std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const G
     if (ledger_ != nullptr) status.budget = ledger_->totals();
     status.api_keys = api_keys;
     done(status);
-  });
+  };
+  return std::make_shared<AdminSite>(options_.admin_hosts, std::move(status_source));
 }
 
 void ServiceLoader::SetNote(std::string note) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "guard/answer_memo.h"
@@ -18,24 +19,25 @@ namespace lucid {
 // key, the ledger, the dictionary.
 class ServiceLoader {
  public:
-  // Reads nothing but the guard's key; keeps references.
-  static Result<std::unique_ptr<ServiceLoader>> Create(const ServeOptions& options,
-                                                       SiteState& state);
+  // Keeps references.
+  ServiceLoader(const ServeOptions& options, SiteState& state) : options_(options), state_(state) {}
 
-  // Everything anew, or an error that names the file. Not thread-safe.
+  // Everything anew, or an error that names the file. The first time, files that are not there yet
+  // are made when all others were read. Logs what the certificate does not promise. Not
+  // thread-safe.
   Result<std::shared_ptr<const Service>> Load();
 
   // What the console shows beside "ready": why the last reload failed. Thread-safe.
   void SetNote(std::string note);
 
  private:
-  ServiceLoader(const ServeOptions& options, GuardKey key, SiteState& state);
+  Status OpenKey();
   Status OpenFiles(const Certificate& certificate);
   std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard,
                                             std::int64_t api_keys);
 
   const ServeOptions& options_;
-  GuardKey key_;
+  std::optional<GuardKey> key_;  // as of the first Load
   SiteState& state_;
   std::shared_ptr<Ledger> ledger_;
   std::shared_ptr<AnswerMemo> memo_;

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "lucid/serve/server.h"
+#include "serve/connection_slots.h"
 #include "serve/exchange.h"
 #include "serve/log.h"
 
@@ -31,11 +32,10 @@ struct Service {
   std::shared_ptr<boost::asio::ssl::context> tls;    // of the public port; null: none
 };
 
-// The service of new requests. Thread-safe; what Set gives is in service when it returns.
+// The service of new requests; none before the first Set. Thread-safe; what Set gives is in service
+// when it returns.
 class CurrentService {
  public:
-  explicit CurrentService(std::shared_ptr<const Service> service) : service_(std::move(service)) {}
-
   void Set(std::shared_ptr<const Service> service) {
     const std::lock_guard lock(mutex_);
     service_ = std::move(service);
@@ -52,21 +52,7 @@ class CurrentService {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Service> service_;
-  std::atomic<std::uint64_t> generation_{1};
-};
-
-// One of the connections that a listener counts; counted down at the end.
-class ConnectionSlot {
- public:
-  explicit ConnectionSlot(std::atomic<std::int64_t>& open) : open_(&open) { ++open; }
-  ~ConnectionSlot() {
-    if (open_ != nullptr) --*open_;
-  }
-  ConnectionSlot(ConnectionSlot&& other) noexcept : open_(std::exchange(other.open_, nullptr)) {}
-  ConnectionSlot& operator=(ConnectionSlot&&) = delete;
-
- private:
-  std::atomic<std::int64_t>* open_;
+  std::atomic<std::uint64_t> generation_{0};
 };
 
 // A connection as its worker sees it.
@@ -114,7 +100,8 @@ class Worker {
   }
   Metrics& metrics() { return metrics_; }
   ServerLog& log() { return log_; }
-  bool closing() const { return closing_; }  // after the answer that is due
+  bool closing() const { return closing_; }    // after the answer that is due
+  bool draining() const { return draining_; }  // no further request is waited for
   // The Date field's value; a second old at most.
   const std::string& date() const { return date_; }
 

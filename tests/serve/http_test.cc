@@ -41,6 +41,9 @@ std::vector<BadInput> BadInputs() {
   const std::string json = "Content-Type: application/json\r\n";
   const auto predict = [](const std::string& body) { return Post("/predict", body); };
   const auto infer = [](const std::string& body) { return Post("/v2/models/lucid/infer", body); };
+  const auto chunked = [&json](const std::string& chunks) {
+    return Raw("POST", "/predict", json + "Transfer-Encoding: chunked\r\n", chunks);
+  };
   const auto tensor = [&](const std::string& data, const std::string& shape = "[1,2]") {
     return infer(R"({"inputs":[{"name":"input","datatype":"FP32","shape":)" + shape +
                  R"(,"data":)" + data + "}]}");
@@ -117,6 +120,22 @@ std::vector<BadInput> BadInputs() {
       {"climbing path", Get("/../../etc/passwd"), 404, "nothing"},
       {"wrong method", Get("/predict"), 405, "POST"},
       {"TRACE", Raw("TRACE", "/v2", ""), 405, "GET"},
+      {"chunk extension without an end", chunked("5;" + std::string(60'000, 'a')), 431,
+       "extension"},
+      {"trailer without an end", chunked("2\r\n{}\r\n0\r\nX: " + std::string(60'000, 'a')), 431,
+       "trailer"},
+      {"body of a GET", Raw("GET", "/v2/health/live", "Content-Length: 5\r\n", "hello"), 400,
+       "must not have a body"},
+      {"chunked body of a GET",
+       Raw("GET", "/v2/health/live", "Transfer-Encoding: chunked\r\n",
+           "5;" + std::string(60'000, 'a')),
+       400, "must not have a body"},
+      {"unknown transfer coding", Raw("POST", "/predict", json + "Transfer-Encoding: gzip\r\n"),
+       501, "chunked"},
+      {"two transfer codings",
+       Raw("POST", "/predict", json + "Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 501,
+       "chunked"},
+      {"too few nested rows", tensor("[[0.5,0.5]]", "[2,2]"), 400, "needs 2 lists"},
       {"unknown expectation", Post("/predict", kRow, "Expect: 200-maybe\r\n"), 417, "100-continue"},
   };
 }
@@ -150,6 +169,7 @@ TEST_F(HttpTest, OddButAllowedInputsAreAnswered) {
   EXPECT_EQ(label("-0.0,0.7"), label("0,0.7")) << "-0 is 0";
   EXPECT_EQ(label("1e-40,0.7"), label("0,0.7")) << "subnormals are 0";
   EXPECT_EQ(label("1e-300,0.7"), label("0,0.7"));
+  EXPECT_EQ(label("1e-400,0.7"), label("0,0.7")) << "below the smallest double";
   EXPECT_EQ(label("2e-1,7E-1"), label("0.2,0.70000000000000000000"));
   const Reply raw = server.Ask(Post("/predict", kRow));
   EXPECT_EQ(raw.Json()["labels"], label("0.2,0.7")) << "raw columns and features agree";
@@ -258,6 +278,15 @@ TEST_F(HttpTest, SlowClientsAreDropped) {
     EXPECT_GE(Now() - start, 0.3);
     EXPECT_TRUE(slow.AtEnd());
   }
+  // A chunk that is not whole is no way around it, whether it may still grow or not.
+  for (const std::size_t size : {100, 60'000}) {
+    Socket extension(server.port());
+    extension.Send(Raw("POST", "/predict",
+                       "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n",
+                       "5;" + std::string(size, 'a')));
+    EXPECT_EQ(extension.Read().status, size == 100 ? 408 : 431);
+    EXPECT_TRUE(extension.AtEnd());
+  }
   // A byte every now and then does not help: the time is that of the whole request.
   Socket loris(server.port());
   const double start = Now();
@@ -301,7 +330,8 @@ TEST_F(HttpTest, KeepAliveExpectAndOldVersions) {
 }
 
 TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
-  const ServerProcess server(scratch_, {"--max-connections", "2", "--max-requests", "1"});
+  const ServerProcess server(scratch_, {"--max-connections", "2", "--max-connections-per-address",
+                                        "2", "--max-requests", "1"});
   Socket first(server.port()), second(server.port());
   first.Send(Get("/v2"));
   EXPECT_EQ(first.Read().status, 200);
@@ -313,7 +343,10 @@ TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
   EXPECT_EQ(refused.Field("Retry-After"), "1");
   EXPECT_TRUE(third.AtEnd());
 
-  first.Send(Post("/predict", kRow).substr(0, 90));  // has begun, and holds the only place
+  first.Send(Post("/predict", kRow).substr(0, 40));
+  second.Send(Get("/v2"));
+  EXPECT_EQ(second.Read().status, 200) << "half a head holds no place";
+  first.Send(Post("/predict", kRow).substr(40, 50));  // was admitted, and holds the only one
   const auto in_flight = [&] {
     return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"];
   };
@@ -325,6 +358,61 @@ TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
   EXPECT_EQ(first.Read().status, 200);
   second.Send(Get("/v2"));
   EXPECT_EQ(second.Read().status, 200);
+}
+
+TEST_F(HttpTest, EveryPlaceComesBackAfterEndlessChunks) {
+  const ServerProcess server(scratch_,
+                             {"--max-connections", "4", "--max-connections-per-address", "4"});
+  const std::string head = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
+  for (const std::string& chunks : {std::string("5;"), std::string("0\r\nX: ")}) {
+    std::vector<Socket> greedy;
+    for (int i = 0; i < 4; ++i) {
+      greedy.emplace_back(server.port());
+      greedy.back().Send(Raw("POST", "/predict", head, chunks + std::string(60'000, 'a')));
+    }
+    for (Socket& socket : greedy) EXPECT_EQ(socket.Read().status, 431);
+    greedy.clear();
+    EXPECT_TRUE(WaitFor([&] { return server.Ask(Get("/v2")).status == 200; }, 10));
+  }
+  const nlohmann::json traffic = server.AskAdmin(Get("/status.json")).Json()["traffic"];
+  EXPECT_EQ(traffic["in_flight"], 0) << traffic;
+}
+
+TEST_F(HttpTest, HeadsHaveATimeOfTheirOwn) {
+  const ServerProcess server(scratch_, {"--head-time", "300ms"});
+  const std::string request = Post("/predict", kRow);
+  Socket slow(server.port()), whole(server.port());
+  whole.Send(request.substr(0, request.size() - 5));
+  slow.Send(request.substr(0, 10));
+  EXPECT_EQ(slow.Read().status, 408);
+  EXPECT_TRUE(slow.AtEnd());
+  whole.Send(request.substr(request.size() - 5));
+  EXPECT_EQ(whole.Read().status, 200) << "bodies have the time of the request";
+}
+
+TEST_F(HttpTest, OneAddressCannotHaveAllConnections) {
+  const ServerProcess server(scratch_, {"--max-connections", "8"});
+  Socket first(server.port()), second(server.port());
+  for (Socket* socket : {&first, &second}) {
+    socket->Send(Get("/v2"));
+    EXPECT_EQ(socket->Read().status, 200);
+  }
+  EXPECT_EQ(Socket(server.port()).Read().status, 503) << "a quarter of eight is two";
+}
+
+TEST_F(HttpTest, TheAdminPortAnswersToItsOwnNamesOnly) {
+  const ServerProcess server(scratch_, {"--admin-host", "console.example"});
+  const auto status = [&](const std::string& host) {
+    return server.AskAdmin("GET /status.json HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status;
+  };
+  for (const char* ours : {"localhost", "LOCALHOST:8081", "127.0.0.1:9", "[::1]:9", "[::1]",
+                           "console.example", "Console.Example:80"}) {
+    EXPECT_EQ(status(ours), 200) << ours;
+  }
+  for (const char* other : {"evil.example", "evil.example:8081", "localhost.evil.example",
+                            "127.0.0.1.evil.example", "[::1].evil.example"}) {
+    EXPECT_EQ(status(other), 421) << other;
+  }
 }
 
 TEST_F(HttpTest, LabelsLeaveAtMultiplesOfTheLatencyFloor) {

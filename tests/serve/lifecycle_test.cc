@@ -139,13 +139,14 @@ TEST_F(LifecycleTest, ARequestThatHasBegunIsAnsweredDuringTheDrain) {
   Socket begun(server.port()), idle(server.port());
   idle.Send(Get("/v2"));
   EXPECT_EQ(idle.Read().status, 200);
-  begun.Send(request.substr(0, 80));
+  begun.Send(request.substr(0, request.size() - 5));
   ASSERT_TRUE(WaitFor(
       [&] { return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"] == 1; },
       10));
   server.process().Signal(SIGTERM);
   EXPECT_TRUE(idle.AtEnd()) << "idle connections end";
-  begun.Send(request.substr(80));
+  SleepSeconds(3);  // a slow client: longer than an idle connection would be given
+  begun.Send(request.substr(request.size() - 5));
   const Reply reply = begun.Read();
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.Field("Connection"), "close");
@@ -157,7 +158,8 @@ TEST_F(LifecycleTest, ARequestThatHasBegunIsAnsweredDuringTheDrain) {
 TEST_F(LifecycleTest, TheDrainEndsEvenIfAClientDoesNot) {
   ServerProcess server(scratch_, {"--drain-grace", "1ms", "--drain-time", "300ms"});
   Socket stuck(server.port());
-  stuck.Send(Post("/predict", kBody).substr(0, 80));
+  const std::string request = Post("/predict", kBody);
+  stuck.Send(request.substr(0, request.size() - 5));
   ASSERT_TRUE(WaitFor(
       [&] { return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"] == 1; },
       10));
@@ -267,17 +269,66 @@ TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
         "--memo-limit", "10"},
        "memo-limit"},
       {{"--listen", "127.0.0.1:0", "--certificate", scratch_ / "junk"}, "junk"},
+      {{"--listen", "127.0.0.1:0", "--latency-floor", "2s", "--request-time", "2s"},
+       "latency-floor: 2 s is not below request-time"},
+      {{"--listen", "127.0.0.1:0", "--epsilon", "1", "--ledger", scratch_ / "a.db", "--memo",
+        "dictionary", "--memo-file", scratch_ / "./a.db"},
+       "memo-file and ledger: both"},
+      {{"--listen", "127.0.0.1:0", "--epsilon", "1", "--ledger", scratch_ / "key"}, "key-file"},
   };
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2) << arguments.back() << "\n" << outcome;
     EXPECT_THAT(outcome.err, HasSubstr(word)) << arguments.back();
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome;
+    for (const char* file : {"key", "a.db", "memo.db"}) {
+      EXPECT_FALSE(std::filesystem::exists(scratch_ / file)) << arguments.back();
+    }
   }
   ServerProcess first(scratch_);
   const Outcome taken = run({"--listen", fmt::format("127.0.0.1:{}", first.port())});
   EXPECT_EQ(taken.code, 2);
   EXPECT_THAT(taken.err, HasSubstr("cannot listen"));
+}
+
+TEST_F(LifecycleTest, ConnectionsThatCannotBeOpenedAreNotPromised) {
+  const auto serve = [&](const std::string& limit, int connections) {
+    const std::string command = fmt::format(
+        "ulimit {}; exec {} serve {} --key-file {} --listen 127.0.0.1:0 --admin '' "
+        "--max-connections {} --ready-file {}",
+        limit, LUCID_PROGRAM, scratch_ / "run", scratch_ / "key", connections, scratch_ / "ready");
+    return std::make_unique<Process>(std::vector<std::string>{"-c", command},
+                                     RunOptions{.program = "/bin/sh"});
+  };
+  const Outcome refused = serve("-n 200", 100)->Wait();
+  EXPECT_EQ(refused.code, 2) << refused;
+  EXPECT_THAT(refused.err, HasSubstr("max-connections: 100 connections need 228 open files"));
+  const auto raised = serve("-Sn 200", 100);
+  EXPECT_TRUE(WaitFor([&] { return std::filesystem::exists(scratch_ / "ready"); }, 30));
+  raised->Signal(SIGTERM);
+  EXPECT_EQ(raised->Wait().code, 0) << "the soft limit is the server's to raise";
+}
+
+TEST_F(LifecycleTest, WhatTheCertificateDoesNotPromiseIsLogged) {
+  const std::string run = scratch_ / "run";
+  std::filesystem::remove_all(run);
+  for (const std::string& command :
+       {"train --data " + run + "-data --out " + run + " --members 3 --epochs 5 --arch 2x6",
+        "bound " + run + " --time-limit 30s"}) {
+    ASSERT_EQ(RunLucid(Words(command)).code, 0) << command;
+  }
+  ServerProcess server(scratch_);
+  const auto warned = [&] {
+    int times = 0;
+    const std::string& log = server.process().Err();
+    for (auto at = log.find("is partial"); at != std::string::npos; ++times) {
+      at = log.find("is partial", at + 1);
+    }
+    return times;
+  };
+  EXPECT_TRUE(WaitFor([&] { return warned() == 1; }, 10)) << server.process().Err();
+  server.process().Signal(SIGHUP);
+  EXPECT_TRUE(WaitFor([&] { return warned() == 2; }, 10)) << "at every reload";
 }
 
 }  // namespace

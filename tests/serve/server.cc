@@ -161,7 +161,11 @@ Reply ServerProcess::Ask(const std::string& request) const {
 
 Reply ServerProcess::AskAdmin(const std::string& request) const {
   Socket socket(admin_port_);
-  socket.Send(request);
+  std::string to_admin = request;
+  if (const auto at = to_admin.find("Host: x\r\n"); at != std::string::npos) {
+    to_admin.replace(at, 7, "Host: localhost");
+  }
+  socket.Send(to_admin);
   return socket.Read();
 }
 

@@ -102,6 +102,8 @@ class Guard {
   const Certificate& certificate() const;
   const GuardOptions& options() const;
   const Mechanism& mechanism() const;
+  // What the certificate does not promise, for operators: a line each, often none.
+  std::vector<std::string> Warnings() const;
 
   // Makes x the one spelling of itself that network and hash get: NaN, infinities and values
   // outside of the certificate's domain are refused (the error names the feature, its value and the

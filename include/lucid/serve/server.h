@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lucid/base/result.h"
 #include "lucid/guard/guard.h"
@@ -16,19 +17,25 @@ namespace lucid {
 
 // What a client can make the server hold or wait for.
 struct ServeLimits {
-  std::int64_t connections = 1024;       // open at once; a further one is told 503 and closed
-  std::int64_t requests = 512;           // being read or answered at once; a further one gets 503
+  std::int64_t connections = 1024;  // open at once; a further one is told 503 and closed
+  // The same of one address (IPv6: of one /64 network); 0: a quarter of `connections`.
+  std::int64_t connections_per_address = 0;
+  std::int64_t requests = 512;           // admitted and not answered; a further one gets 503
   std::int64_t header_bytes = 16 << 10;  // request line and fields
   std::int64_t body_bytes = 1 << 20;
   std::int64_t rows = 1024;     // of one request
   std::int64_t json_depth = 8;  // lists and objects inside each other
-  double request_seconds = 10;  // from the first byte of a request to the last; as much for sending
-  double idle_seconds = 60;     // between requests of a connection
+  double head_seconds = 5;      // from the first byte of a request to the end of its fields
+  // From the first byte of a request to the last; then as much for the answer, after which it is
+  // 503, and as much for sending it.
+  double request_seconds = 10;
+  double idle_seconds = 60;  // between requests of a connection
   // After a request to stop: how long it says that it is not ready but goes on accepting, so that
   // load balancers notice, and then how long requests that have begun may take.
   double grace_seconds = 1;
   double drain_seconds = 10;
 
+  std::int64_t ConnectionsPerAddress() const;  // in effect
   Status Validate() const;
 };
 
@@ -46,6 +53,7 @@ struct ServeOptions {
 
   std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
   std::string admin = "127.0.0.1:8081";   // empty: none
+  std::vector<std::string> admin_hosts;   // names of the admin port beside localhost and addresses
   bool insecure_listen = false;           // other machines may connect without API keys and TLS
   std::string api_keys;                   // empty: everybody is the client "anonymous"
   std::string tls_certificate, tls_key;   // PEM; both or none
@@ -72,7 +80,9 @@ using LogSink = std::function<void(std::string_view lines)>;
 
 class Server {
  public:
-  // Everything is loaded and checked, and both sockets listen, but nothing is answered yet.
+  // Everything is loaded and checked, and both sockets listen, but nothing is answered yet. Raises
+  // this process's limit of open files to what limits.connections needs. The guard's key, ledger
+  // and dictionary are created last, when nothing else can go wrong.
   static Result<Server> Open(const ServeOptions& options, LogSink log);
   ~Server();
   Server(Server&&) noexcept;
