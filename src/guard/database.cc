@@ -204,37 +204,43 @@ void Database::RollBack() {
   sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-CommitQueue::CommitQueue(Database& database) : database_(database), thread_([this] { Run(); }) {}
+CommitQueue::CommitQueue(Database& database)
+    : core_(std::make_shared<Core>(database)), thread_([core = core_] { core->Run(); }) {}
 
 CommitQueue::~CommitQueue() {
   {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
+    const std::lock_guard lock(core_->mutex);
+    core_->ending = true;
   }
-  wake_.notify_one();
-  thread_.join();
+  core_->wake.notify_one();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 void CommitQueue::Submit(Job job) {
+  const std::shared_ptr<Core> core = core_;  // the job may end before this does, and us with it
   {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(job));
+    const std::lock_guard lock(core->mutex);
+    core->waiting.push_back(std::move(job));
   }
-  wake_.notify_one();
+  core->wake.notify_one();
 }
 
 std::int64_t CommitQueue::transactions() const {
-  const std::lock_guard lock(mutex_);
-  return transactions_;
+  const std::lock_guard lock(core_->mutex);
+  return core_->transactions;
 }
 
-void CommitQueue::Run() {
-  std::unique_lock lock(mutex_);
+void CommitQueue::Core::Run() {
+  std::unique_lock lock(mutex);
   while (true) {
-    wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    std::vector<Job> jobs = std::exchange(waiting_, {});
-    ++transactions_;
+    wake.wait(lock, [this] { return ending || !waiting.empty(); });
+    if (waiting.empty()) return;
+    std::vector<Job> jobs = std::exchange(waiting, {});
+    ++transactions;
     lock.unlock();
     const Status committed = Commit(jobs);
     for (const Job& job : jobs) job.done(committed);
@@ -243,13 +249,13 @@ void CommitQueue::Run() {
   }
 }
 
-Status CommitQueue::Commit(std::span<const Job> jobs) {
-  Status status = database_.Execute("BEGIN IMMEDIATE");
+Status CommitQueue::Core::Commit(std::span<const Job> jobs) {
+  Status status = database.Execute("BEGIN IMMEDIATE");
   for (const Job& job : jobs) {
     if (status.ok()) status = job.work();
   }
-  if (status.ok()) status = database_.Execute("COMMIT");
-  if (!status.ok()) database_.RollBack();
+  if (status.ok()) status = database.Execute("COMMIT");
+  if (!status.ok()) database.RollBack();
   return status;
 }
 

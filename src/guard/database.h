@@ -92,7 +92,9 @@ class CommitQueue {
   };
 
   explicit CommitQueue(Database& database);  // which must outlive it and is its own until then
-  ~CommitQueue();                            // finishes what waits
+  // Finishes what waits. Also on the queue's own thread, where the last one who holds the queue may
+  // be a callback: then there is nothing that waits.
+  ~CommitQueue();
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
 
@@ -101,15 +103,21 @@ class CommitQueue {
   std::int64_t transactions() const;
 
  private:
-  void Run();
-  Status Commit(std::span<const Job> jobs);
+  // What the thread needs, and outlives the queue if that ends on it.
+  struct Core {
+    explicit Core(Database& d) : database(d) {}
+    void Run();
+    Status Commit(std::span<const Job> jobs);
 
-  Database& database_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<Job> waiting_;
-  std::int64_t transactions_ = 0;
-  bool ending_ = false;
+    Database& database;
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::vector<Job> waiting;
+    std::int64_t transactions = 0;
+    bool ending = false;
+  };
+
+  const std::shared_ptr<Core> core_;
   std::thread thread_;
 };
 

@@ -246,5 +246,26 @@ TEST_F(DatabaseTest, AFullDiskIsAnErrorAndFreedSpaceIsUsedAgain) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// The last one who holds the queue is a callback of its own.
+TEST(CommitQueue, MayEndOnItsOwnThread) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 50; ++round) {
+    auto database = Database::Open(folder / "own.db", kNotes).value();
+    auto queue = std::make_shared<CommitQueue>(database);
+    std::promise<void> ended;
+    std::promise<void> released;
+    queue->Submit(
+        {[] { return Ok(); },
+         [held = queue, &ended, released = released.get_future().share()](const Status&) mutable {
+           released.wait();
+           held.reset();
+           ended.set_value();
+         }});
+    queue.reset();
+    released.set_value();
+    ended.get_future().wait();
+  }
+}
+
 }  // namespace
 }  // namespace lucid

@@ -80,15 +80,15 @@ void GuardLabeller::Recall(std::shared_ptr<Job> job) const {
 void GuardLabeller::Charge(std::shared_ptr<Job> job) const {
   if (ledger_ == nullptr) return PostAnswer(std::move(job));
   Ledger::Request request{job->client.account, job->client.budget, cost_, job->names};
-  ledger_->Charge(std::move(request),
-                  [self = shared_from_this(), job = std::move(job)](Ledger::Outcome budgets) {
-                    if (budgets.ok()) {
-                      job->budgets = *std::move(budgets);
-                    } else {
-                      job->failure = Unavailable(budgets.error());
-                    }
-                    self->PostAnswer(job);
-                  });
+  ledger_->Charge(std::move(request), [self = shared_from_this(),
+                                       job = std::move(job)](Ledger::Outcome budgets) mutable {
+    if (budgets.ok()) {
+      job->budgets = *std::move(budgets);
+    } else {
+      job->failure = Unavailable(budgets.error());
+    }
+    self->PostAnswer(std::move(job));  // nothing of it stays on this thread
+  });
 }
 
 void GuardLabeller::PostAnswer(std::shared_ptr<Job> job) const {

@@ -102,7 +102,7 @@ TEST_F(ReportCommand, RefusesWhatIsNoRunOrDamaged) {
   Outcome report = Run("report points");
   EXPECT_EQ(report.code, 2);
   EXPECT_EQ(report.out, "");
-  EXPECT_THAT(report.err, HasSubstr("points/manifest.json"));
+  EXPECT_THAT(report.err, HasSubstr("'points' is not a finished run"));
   WriteBytes(scratch_ / "run/audit.json", "{\"rows\": []}");
   report = Run("report run");
   EXPECT_EQ(report.code, 2);
