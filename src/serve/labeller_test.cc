@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "certificate/test_support.h"
@@ -18,6 +19,8 @@ namespace {
 class LabellerTest : public testing::Test {
  protected:
   std::shared_ptr<const GuardLabeller> Make(double epsilon, bool with_memo) {
+    // A labeller's last callback may let go of its files a little later than the test does.
+    const std::string own = std::to_string(made_++);
     const Network network = RandomNetwork("2 > dense 3 > 2", 1);
     const Schema schema = Schema::Parse(
                               "column,kind,offset,divisor,categories\nx,numeric,0,1,\n"
@@ -32,16 +35,19 @@ class LabellerTest : public testing::Test {
     std::shared_ptr<Ledger> ledger;
     if (epsilon > 0) {
       ledger = std::make_shared<Ledger>(
-          Ledger::Open({folder_ / "ledger.db", certificate.train_digest, std::nullopt}).value());
+          Ledger::Open({folder_ / ("ledger" + own + ".db"), certificate.train_digest, std::nullopt})
+              .value());
     }
     std::shared_ptr<AnswerMemo> memo;
     if (with_memo) {
-      memo = std::make_shared<AnswerMemo>(AnswerMemo::Open({folder_ / "memo.db", 10}).value());
+      memo = std::make_shared<AnswerMemo>(
+          AnswerMemo::Open({folder_ / ("memo" + own + ".db"), 10}).value());
     }
     return GuardLabeller::Create(guard, ledger, memo).value();
   }
 
   const TemporaryFolder folder_;
+  int made_ = 0;
   boost::asio::io_context io_{1};
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       io_.get_executor()};
