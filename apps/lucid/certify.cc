@@ -55,11 +55,10 @@ Status BuildGuardParts(const Session& session, const GuardParts& parts, const En
   LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, certificate.member_error, session.threads,
                                               session.Progress(), session.stop));
   if (parts.index) {
-    const std::string path = (folder / kIndexFile).string();
     LUCID_ASSIGN(const MemberIndex index,
                  MemberIndex::Build(ensemble, upper, certificate.member_error, session.threads));
-    LUCID_TRY(index.Save(path));
-    LUCID_ASSIGN(certificate.index_digest, Sha256OfFile(path));
+    LUCID_TRY(index.Save((folder / kIndexFile).string()));
+    certificate.index_digest = index.digest();
   }
   if (parts.spatial) {
     SpatialOptions options = parts.spatial_options;

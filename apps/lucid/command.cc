@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/files.h"
@@ -245,6 +246,10 @@ ExitCode ReportError(const Error& error, std::string_view program) {
       break;
   }
   return kInternalError;
+}
+
+std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name) {
+  return given.empty() ? (std::filesystem::path(run) / name).string() : given;
 }
 
 Status Print(const std::string& text) {

@@ -75,6 +75,9 @@ Status PrintSummary(const Session& session, const TrainSummary& summary, std::st
 // "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
 Result<double> ParseDuration(const std::string& text);
 
+// A file that the user named, or the one of this name in the run's folder.
+std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name);
+
 // Adds an option that takes a duration, in seconds afterwards.
 CLI::Option* AddDuration(CLI::App& command, const std::string& name, double& seconds,
                          const std::string& description);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "base/files.h"
@@ -47,9 +46,7 @@ Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& a
                RunAudit(arguments.run, dataset.train, options, session.Progress(), session.stop));
   audit.command = session.arguments;
   for (const std::string& line : audit.left_out) session.Say("left out: " + line);
-  const std::string path = arguments.out.empty()
-                               ? (std::filesystem::path(arguments.run) / kAuditFile).string()
-                               : arguments.out;
+  const std::string path = GivenOrInRun(arguments.out, arguments.run, kAuditFile);
   LUCID_TRY(WriteFileAtomically(path, AuditJson(audit)));
   LUCID_TRY(session.json ? Print(AuditJson(audit))
                          : Print(AuditText(audit) + fmt::format("audit: {}\n", path)));

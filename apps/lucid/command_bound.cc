@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "certify.h"
@@ -80,9 +79,7 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   options.threads = session.threads;
   options.command = session.arguments;
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
-  const std::string path = arguments.out.empty()
-                               ? (std::filesystem::path(arguments.run) / kCertificateFile).string()
-                               : arguments.out;
+  const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
   options.journal = path + ".journal";
   BoundRecorder recorder;
   recorder.Listen(options);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -107,9 +106,7 @@ Result<ExitCode> RunEvaluate(const Session& session, const EvaluateArguments& ar
   for (const auto& [method, why] : evaluation.left_out) {
     session.Say(fmt::format("left out {}: {}", NameOf(method), why));
   }
-  const std::string path = arguments.out.empty()
-                               ? (std::filesystem::path(arguments.run) / kEvaluationFile).string()
-                               : arguments.out;
+  const std::string path = GivenOrInRun(arguments.out, arguments.run, kEvaluationFile);
   LUCID_TRY(WriteFileAtomically(path, EvaluationJson(evaluation)));
   if (!arguments.csv.empty()) {
     LUCID_TRY(WriteFileAtomically(arguments.csv, EvaluationCsv(evaluation)));

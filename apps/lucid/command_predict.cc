@@ -25,11 +25,6 @@ struct PredictArguments {
   GuardOptions options;
 };
 
-std::string KeyPath(const PredictArguments& arguments) {
-  return arguments.key_file.empty() ? (std::filesystem::path(arguments.run) / kKeyFile).string()
-                                    : arguments.key_file;
-}
-
 Result<GuardKey> Key(const Session& session, const std::string& path) {
   const bool is_new = !std::filesystem::exists(path);
   LUCID_ASSIGN(GuardKey key, GuardKey::LoadOrCreate(path));
@@ -115,7 +110,7 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   LUCID_ASSIGN(options.guard, GuardNamed(arguments.guard));
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   LUCID_TRY(options.Validate());
-  const std::string key_path = KeyPath(arguments);
+  const std::string key_path = GivenOrInRun(arguments.key_file, arguments.run, kKeyFile);
   if (!std::filesystem::exists(key_path)) {  // no key is made for what cannot be answered
     LUCID_ASSIGN(const Guard trial,
                  Guard::Open(arguments.run, arguments.certificate, options, GuardKey::Random()));

@@ -31,9 +31,7 @@ Result<ExitCode> RunReport(const Session& session, const ReportArguments& argume
   options.threads = session.threads;
   LUCID_ASSIGN(const Report report,
                GatherReport(arguments.run, options, session.Progress(), session.stop));
-  const std::string path = arguments.out.empty()
-                               ? (std::filesystem::path(arguments.run) / kReportFile).string()
-                               : arguments.out;
+  const std::string path = GivenOrInRun(arguments.out, arguments.run, kReportFile);
   LUCID_TRY(WriteFileAtomically(path, ReportPage(report)));
   LUCID_TRY(WriteTables(report, arguments.csv, "csv", TableCsv));
   LUCID_TRY(WriteTables(report, arguments.latex, "tex", TableLatex));

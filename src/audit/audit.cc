@@ -11,6 +11,7 @@
 #include "audit/access.h"
 #include "audit/attacks.h"
 #include "audit/statistics.h"
+#include "base/json_fields.h"
 #include "baselines/guard_files.h"
 #include "lucid/base/version.h"
 
@@ -145,8 +146,6 @@ Result<std::vector<Target>> Prepare(const Ensemble& ensemble, const Labels& netw
   }
   return targets;
 }
-
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::string NumberOr(double value, const char* format, const char* otherwise) {
   return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : otherwise;

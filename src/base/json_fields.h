@@ -1,8 +1,9 @@
-// Reads typed fields of a JSON document. Only for modules that link nlohmann_json.
+// Typed fields of a JSON document. Only for modules that link nlohmann_json.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,11 @@
 #include "lucid/base/result.h"
 
 namespace lucid {
+
+// JSON has no infinities and no NaN: null.
+inline nlohmann::ordered_json NumberOrNull(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
 
 // Remembers the first thing that is wrong, so that a reader lists its fields without a check after
 // each and asks for status() before it uses any. A path is a JSON pointer: "/hashes/train".

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_fields.h"
+#include "data/csv.h"
 #include "lucid/baselines/evaluation.h"
 
 namespace lucid {
@@ -17,8 +19,6 @@ constexpr Method kMethods[] = {Method::kNone,  Method::kScalar,     Method::kSpa
                                Method::kDpSgd, Method::kAlibi};
 constexpr std::string_view kNames[] = {"none",        "scalar",    "spatial", "exact",
                                        "naive-noise", "naive-idp", "dpsgd",   "alibi"};
-
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json ToJson(const EvaluationRow& row) {
   Json json = {{"method", NameOf(row.method)},
@@ -77,14 +77,6 @@ std::string Remark(const EvaluationRow& row) {
   }
   if (Replaced(row)) remark += fmt::format(", in the place of {}", row.asked_epsilon);
   return remark;
-}
-
-// RFC 4180.
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -147,7 +139,7 @@ std::string EvaluationCsv(const Evaluation& e) {
     const std::string cells[] = {std::string(NameOf(row.method)),
                                  NumberOr(row.epsilon, ""),
                                  NumberOr(row.asked_epsilon, ""),
-                                 CsvCell(row.guarantee),
+                                 row.guarantee,
                                  NumberOr(row.accuracy, ""),
                                  NumberOr(row.accuracy_drop, ""),
                                  NumberOr(row.noised_fraction, ""),
@@ -161,7 +153,7 @@ std::string EvaluationCsv(const Evaluation& e) {
                                  NumberOr(row.sigma, ""),
                                  NumberOr(row.delta, ""),
                                  NumberOr(row.clip, "")};
-    csv += fmt::format("{}\n", fmt::join(cells, ","));
+    AppendCsvRecord(csv, std::vector<std::string_view>(std::begin(cells), std::end(cells)));
   }
   return csv;
 }

@@ -191,11 +191,7 @@ bool RegionBounder::AddBandCuts(const Band& band) {
   const DenseLayer& output = dense_.back();
   const std::int64_t classes = output.weights.rows, units = output.weights.columns;
   const std::int64_t count = classes - 1;
-  row_z_.Reset(2 * count, units);
-  row_d_.Reset(2 * count, units);
-  row_constant_.Reset(2 * count);
-  row_size_.Reset(2 * count);
-  row_value_.Reset(2 * count);
+  StartRows(2 * count, units);
   const double* c = output.weights.row(band.label);
   for (std::int64_t r = 0; r < count; ++r) {
     const std::int64_t other = r < band.label ? r : r + 1;
@@ -336,16 +332,18 @@ void RegionBounder::ChooseOutputLines(double l, double u, std::int64_t k, PairLi
   lines.sl[k] = u > -l ? 1 : 0;
 }
 
+void RegionBounder::StartRows(std::int64_t count, std::int64_t columns) {
+  row_z_.Reset(count, columns);
+  row_d_.Reset(count, columns);
+  for (PaddedArray* array : {&row_constant_, &row_size_, &row_value_}) array->Reset(count);
+}
+
 void RegionBounder::LinearRows(std::size_t m, bool member, PaddedArray& lower, PaddedArray& upper) {
   const auto count = static_cast<std::int64_t>(rows_.size());
   const Hidden& top = hidden_[m];
   const DenseLayer& z_source = member ? top.difference : *top.network;
   const std::int64_t below = top.network->weights.columns;
-  row_z_.Reset(2 * count, below);
-  row_d_.Reset(2 * count, below);
-  row_constant_.Reset(2 * count);
-  row_size_.Reset(2 * count);
-  row_value_.Reset(2 * count);
+  StartRows(2 * count, below);
   const auto copy = [&](const DenseLayer& from, PaddedMatrix& to) {
     for (std::int64_t r = 0; r < count; ++r) {
       const double* source = from.weights.row(rows_[r]);

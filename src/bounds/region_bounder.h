@@ -164,6 +164,7 @@ class RegionBounder {
   void AddPhaseCuts(bool member);
   bool AddBandCuts(const Band& band);
   void AddCut(const double* a, double sign, double at_least);
+  void StartRows(std::int64_t count, std::int64_t columns);  // all zero
   void MaximiseRow(const double* c, double& value, double& size);
   void MaximiseRows(std::int64_t count);
   void SubstituteDown(std::size_t m, bool member, std::int64_t count);

@@ -385,17 +385,6 @@ TEST_P(Bounder, BoxesAndPhasesAroundAnOptimumNeverCutItOff) {
   }
 }
 
-// The confidence of the class in question: the smallest of N_c - N_c'.
-double ConfidenceAt(const Case& made, const Values& values) {
-  const std::vector<Exact>& outputs = values.network.pre.back();
-  Exact confidence = kInfinity;
-  for (std::size_t other = 0; other < outputs.size(); ++other) {
-    if (static_cast<std::int32_t>(other) == made.question.label) continue;
-    confidence = std::min(confidence, outputs[made.question.label] - outputs[other]);
-  }
-  return static_cast<double>(confidence);
-}
-
 // Bands that a leak is just inside of, on both sides: what the half spaces leave of the intervals
 // holds it still.
 TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
@@ -407,7 +396,9 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
     made.anchor = Samples(made, made.region, stream).back();
     const Values values = ValuesAt(made, made.anchor);
     if (!Leaks(made, values) || !InRegion(made.region, made.anchor, values)) continue;
-    const double f = ConfidenceAt(made, values), slack = 1e-15 * std::abs(f);
+    const auto f =
+        static_cast<double>(ConfidenceOf(values.network.pre.back(), made.question.label));
+    const double slack = 1e-15 * std::abs(f);
     RegionBounder bounder(made.network);
     const auto bound = [&](const Band* band) {
       EXPECT_TRUE(bounder.EnterRegion(made.region, band)) << "UNSOUND";

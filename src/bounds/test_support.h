@@ -137,4 +137,14 @@ inline bool Within(const Interval& inner, const Interval& outer) {
   return outer.lower <= inner.lower && inner.upper <= outer.upper;
 }
 
+// f or g: output `label` minus the largest other one.
+inline Exact ConfidenceOf(const std::vector<Exact>& outputs, std::int32_t label) {
+  Exact confidence = 1e30;
+  for (std::size_t other = 0; other < outputs.size(); ++other) {
+    if (other == static_cast<std::size_t>(label)) continue;
+    confidence = std::min(confidence, outputs[label] - outputs[other]);
+  }
+  return confidence;
+}
+
 }  // namespace lucid

@@ -33,8 +33,6 @@ Json HashOrNull(const std::optional<Digest>& digest) {
   return digest ? Json(digest->Hex()) : Json(nullptr);
 }
 
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 // "0x1.8p-1", "inf": the shortest text that is exactly this number. -0 is written as 0.
 std::string Hex(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);

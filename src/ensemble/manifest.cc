@@ -16,8 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kFormat = "lucid-run-1";
 constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // as in training
 
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 }  // namespace
 
 std::string EncodeManifest(const Manifest& m) {

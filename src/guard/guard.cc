@@ -89,13 +89,9 @@ Result<Guard::Parts> PartsFor(GuardKind guard, const Certificate& certificate,
 
 // Features that the grid rounds: those of groups have few values as it is, and must keep them.
 std::vector<std::size_t> FreeFeatures(const Domain& domain) {
-  std::vector<bool> grouped(static_cast<std::size_t>(domain.features()));
-  for (const Domain::Group& group : domain.groups()) {
-    std::fill_n(grouped.begin() + group.first, group.width, true);
-  }
   std::vector<std::size_t> free;
-  for (std::size_t j = 0; j < grouped.size(); ++j) {
-    if (!grouped[j]) free.push_back(j);
+  for (std::int64_t j = 0; j < domain.features(); ++j) {
+    if (domain.IsFree(j)) free.push_back(static_cast<std::size_t>(j));
   }
   return free;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/csv.h"
 #include "lucid/report/report.h"
 #include "report/markup.h"
 
@@ -209,13 +210,6 @@ ReportTable AuditTable(const Report& report) {
   return table;
 }
 
-std::string CsvCell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string LatexText(std::string_view text) {
   static constexpr std::pair<std::string_view, std::string_view> kSpelled[] = {
       {"\\", "\\textbackslash{}"}, {"~", "\\textasciitilde{}"},  {"^", "\\textasciicircum{}"},
@@ -252,13 +246,14 @@ std::vector<ReportTable> ReportTables(const Report& report) {
 }
 
 std::string TableCsv(const ReportTable& table) {
-  std::vector<std::string> cells;
-  for (const auto& column : table.columns) cells.push_back(CsvCell(column.title));
-  std::string csv = fmt::format("{}\n", fmt::join(cells, ","));
+  std::vector<std::string_view> cells;
+  for (const auto& column : table.columns) cells.push_back(column.title);
+  std::string csv;
+  AppendCsvRecord(csv, cells);
   for (const auto& row : table.rows) {
     cells.clear();
-    for (const Cell& cell : row) cells.push_back(CsvCell(cell.exact));
-    csv += fmt::format("{}\n", fmt::join(cells, ","));
+    for (const Cell& cell : row) cells.push_back(cell.exact);
+    AppendCsvRecord(csv, cells);
   }
   return csv;
 }

@@ -339,13 +339,19 @@ class RegionSearch {
   Status SetAside(RegionNode& node) {
     if (node.alive.size() <= kGroup || !cut_phases_ || options_.proof != nullptr) return Ok();
     std::ranges::stable_sort(node.alive, std::greater<>(), &RegionPair::bound);
-    RegionNode rest;
-    rest.id = state_.next_id++;
-    rest.region = node.region;
-    rest.multipliers = node.multipliers;
+    RegionNode rest = SameRegion(node);
     for (std::size_t p = kGroup; p < node.alive.size(); ++p) AddAlive(node.alive[p], rest);
     node.alive.resize(kGroup);
     return Push(std::move(rest));
+  }
+
+  // For some of the node's pairs.
+  RegionNode SameRegion(const RegionNode& node) {
+    RegionNode same;
+    same.id = state_.next_id++;
+    same.region = node.region;
+    same.multipliers = node.multipliers;
+    return same;
   }
 
   static std::size_t WorstOf(const RegionNode& node) {
@@ -516,10 +522,7 @@ class RegionSearch {
   }
 
   Status WithoutWorst(const RegionNode& node) {
-    RegionNode rest;
-    rest.id = state_.next_id++;
-    rest.region = node.region;
-    rest.multipliers = node.multipliers;
+    RegionNode rest = SameRegion(node);
     const std::size_t worst = WorstOf(node);
     for (std::size_t p = 0; p < node.alive.size(); ++p) {
       if (p != worst) AddAlive(node.alive[p], rest);

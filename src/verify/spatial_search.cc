@@ -107,7 +107,6 @@ class SpatialSearch {
     Leaf root;
     root.region.box = UnitBox(network_.architecture.inputs());
     ShrinkBox(domain_, root.region.box);
-    root.rest = 0;
     root.guides = GuidesOf(rows);
     for (std::int32_t member = 0; member < members_.count(); ++member) {
       const double bound = std::min(question_.upper[member], question_.beta_upper);
@@ -220,7 +219,7 @@ class SpatialSearch {
     return {question_.label, pair.other, pair.other, question_.member_error};
   }
 
-  // Of the input that the worst pair is loosest about, in the middle or between the guides: what
+  // Of the input that the worst pair is loosest about, in the middle or beside the guides: what
   // leaves less of that pair above them.
   std::optional<Cut> ChooseCut(const Leaf& leaf, Worker& worker) const {
     Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
@@ -234,27 +233,28 @@ class SpatialSearch {
     if (advice.input < 0) return std::nullopt;
     const Interval side = leaf.region.box[advice.input];
     if (side.upper - side.lower <= kNarrowest) return std::nullopt;
-    const Cut middle{advice.input, domain_.CutOf(advice.input, side.lower, side.upper)};
+    std::vector<Cut> cuts{{advice.input, domain_.CutOf(advice.input, side.lower, side.upper)}};
+    if (const auto beside = BesideGuides(leaf, advice.input)) cuts.push_back(*beside);
     std::optional<Cut> best;
     double least = kInfinity;
-    for (const Cut& cut : {middle, BetweenGuides(leaf, advice.input).value_or(middle)}) {
+    for (const Cut& cut : cuts) {
       const double left = LeftAbove(leaf, cut, worst, worker);
       if (left < least) least = left, best = cut;
     }
     return best;
   }
 
-  std::optional<Cut> BetweenGuides(const Leaf& leaf, std::int32_t feature) const {
-    std::vector<double> values;
-    for (const Guide& guide : leaf.guides) values.push_back(guide.x[feature]);
-    std::ranges::sort(values);
+  // Halfway between all guides and the farther end of the box.
+  std::optional<Cut> BesideGuides(const Leaf& leaf, std::int32_t feature) const {
+    double low = kInfinity, high = -kInfinity;
+    for (const Guide& guide : leaf.guides) {
+      low = std::min<double>(low, guide.x[feature]);
+      high = std::max<double>(high, guide.x[feature]);
+    }
     const Interval side = leaf.region.box[feature];
-    // Between a guide and the rest of the box, if they are together.
-    const double low = 0.5 * (side.lower + values.front());
-    const double high = 0.5 * (values.back() + side.upper);
-    const bool above = values.front() - side.lower > side.upper - values.back();
-    const double at = above ? domain_.CutOf(feature, side.lower, 2 * low - side.lower)
-                            : domain_.CutOf(feature, 2 * high - side.upper, side.upper);
+    const double at = low - side.lower > side.upper - high
+                          ? domain_.CutOf(feature, side.lower, low)
+                          : domain_.CutOf(feature, high, side.upper);
     if (!(at > side.lower && at < side.upper)) return std::nullopt;
     return Cut{feature, at};
   }

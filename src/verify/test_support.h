@@ -25,16 +25,6 @@ inline void Balance(Network& network, Stream& stream) {
   }
 }
 
-// f or g: output `label` minus the largest other one.
-inline Exact ConfidenceOf(const std::vector<Exact>& outputs, std::int32_t label) {
-  Exact confidence = 1e30;
-  for (std::size_t other = 0; other < outputs.size(); ++other) {
-    if (other == static_cast<std::size_t>(label)) continue;
-    confidence = std::min(confidence, outputs[label] - outputs[other]);
-  }
-  return confidence;
-}
-
 // The same function of the means of groups of inputs: `copies` inputs for each of the network's.
 // The means run over [0,1], so beta is the same; with more than ten inputs the native engine splits
 // phases. Requires: dense layers; `copies` a power of two, which floats divide by exactly.

@@ -26,4 +26,24 @@ inline std::string PlaywrightFolder() {
   return folder + "/lucid/playwright-core-1.65.0";
 }
 
+// A browser and what drives it; `missing` says what is not there, and is empty if all is.
+struct Browser {
+  std::string node = Find("node"), chromium = Find("chromium"), playwright = PlaywrightFolder();
+  std::string missing;
+
+  Browser() {
+    if (node.empty() || chromium.empty()) {
+      missing = "no Node.js or no Chromium here";
+    } else if (!std::filesystem::exists(playwright)) {
+      missing = "no playwright-core here: tools/get_playwright fetches it";
+    }
+  }
+};
+
+// Where a test leaves its pictures: where the caller wants them, or `otherwise`.
+inline std::string PicturesFolder(const std::string& otherwise) {
+  const char* pictures = std::getenv("LUCID_PICTURES");
+  return pictures != nullptr ? pictures : otherwise;
+}
+
 }  // namespace lucid::test
