@@ -132,11 +132,14 @@ class Search {
     return Ok();
   }
 
-  // Few binaries are settled faster by deciding them, many by looking at smaller boxes.
-  static std::int64_t NodesFor(const MilpModel& model) {
-    constexpr std::size_t kFew = 24;
-    constexpr std::int64_t kSettle = 2000, kLook = 1;
-    return model.binaries().size() <= kFew ? kSettle : kLook;
+  // Few binaries are settled faster by deciding them, many by looking at smaller boxes; with many
+  // inputs boxes shrink slowly, and more binaries are few.
+  std::int64_t NodesFor(const MilpModel& model) const {
+    constexpr std::size_t kFewInputs = 10, kFew = 24, kFewAmongInputs = 64;
+    constexpr std::int64_t kSettle = 2000, kSettleAmongInputs = 20'000, kLook = 1;
+    const bool many_inputs = facts_.bounds.input.size() > kFewInputs;
+    if (model.binaries().size() > (many_inputs ? kFewAmongInputs : kFew)) return kLook;
+    return many_inputs ? kSettleAmongInputs : kSettle;
   }
 
   // In two at the middle of the side that undecided neurons of the first layer depend on most.
