@@ -170,6 +170,8 @@ void AnswerMemo::Recall(std::vector<Fingerprint> inputs, std::function<void(Outc
                        }});
 }
 
+void AnswerMemo::Settle() { impl_->queue->Settle(); }
+
 AnswerMemo::Outcome AnswerMemo::Recall(std::vector<Fingerprint> inputs) {
   std::promise<Outcome> promise;
   Recall(std::move(inputs), [&promise](Outcome outcome) { promise.set_value(std::move(outcome)); });

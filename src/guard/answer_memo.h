@@ -62,6 +62,8 @@ class AnswerMemo {
   void Recall(std::vector<Fingerprint> inputs, std::function<void(Outcome)> done);
   // The same, waiting.
   Outcome Recall(std::vector<Fingerprint> inputs);
+  // Waits until every `done` has returned, and what it held is gone. Not within a `done`.
+  void Settle();
 
   std::int64_t size() const;  // as of the last commit
   std::int64_t limit() const;

@@ -229,6 +229,11 @@ void CommitQueue::Submit(Job job) {
   core->wake.notify_one();
 }
 
+void CommitQueue::Settle() {
+  std::unique_lock lock(core_->mutex);
+  core_->settled.wait(lock, [this] { return core_->waiting.empty() && !core_->working; });
+}
+
 std::int64_t CommitQueue::transactions() const {
   const std::lock_guard lock(core_->mutex);
   return core_->transactions;
@@ -241,11 +246,14 @@ void CommitQueue::Core::Run() {
     if (waiting.empty()) return;
     std::vector<Job> jobs = std::exchange(waiting, {});
     ++transactions;
+    working = true;
     lock.unlock();
     const Status committed = Commit(jobs);
     for (const Job& job : jobs) job.done(committed);
     jobs.clear();  // what the callbacks hold is let go before the next wait
     lock.lock();
+    working = false;
+    settled.notify_all();
   }
 }
 

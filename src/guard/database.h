@@ -99,6 +99,9 @@ class CommitQueue {
   CommitQueue& operator=(const CommitQueue&) = delete;
 
   void Submit(Job job);
+  // Waits until everything that was submitted is done and its callbacks have returned and are gone.
+  // Not on the queue's thread.
+  void Settle();
   // Transactions so far: for tests and benchmarks.
   std::int64_t transactions() const;
 
@@ -111,10 +114,10 @@ class CommitQueue {
 
     Database& database;
     std::mutex mutex;
-    std::condition_variable wake;
+    std::condition_variable wake, settled;
     std::vector<Job> waiting;
     std::int64_t transactions = 0;
-    bool ending = false;
+    bool working = false, ending = false;
   };
 
   const std::shared_ptr<Core> core_;

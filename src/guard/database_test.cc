@@ -213,6 +213,20 @@ TEST_F(DatabaseTest, WhatWaitsIsFinishedAtTheEnd) {
   EXPECT_EQ(CountNotes(database), 50);
 }
 
+TEST_F(DatabaseTest, SettledMeansThatNoCallbackIsLeft) {
+  auto database = Database::Open(path_, kNotes).value();
+  CommitQueue queue(database);
+  queue.Settle();  // nothing was submitted
+  const auto held = std::make_shared<int>(0);
+  for (int i = 0; i < 50; ++i) {
+    queue.Submit({[] { return Ok(); }, [held](const Status&) { ++*held; }});
+    if (i % 10 == 0) queue.Settle();
+  }
+  queue.Settle();
+  EXPECT_EQ(*held, 50);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
 // A file-size limit stands for a full disk: it needs no rights. In a child, for the limit stays.
 TEST_F(DatabaseTest, AFullDiskIsAnErrorAndFreedSpaceIsUsedAgain) {
   const pid_t child = ::fork();

@@ -245,6 +245,8 @@ void Ledger::Charge(Request request, std::function<void(Outcome)> done) {
        [impl, charging](const Status& committed) { impl->Publish(*charging, committed); }});
 }
 
+void Ledger::Settle() { impl_->queue->Settle(); }
+
 Ledger::Outcome Ledger::Charge(Request request) {
   std::promise<Outcome> promise;
   Charge(std::move(request),

@@ -86,6 +86,9 @@ class Ledger {
   void Charge(Request request, std::function<void(Outcome)> done);
   // The same, waiting.
   Outcome Charge(Request request);
+  // Waits until every `done` has returned, and what it held is gone: from here on nothing that it
+  // called is used by the ledger's thread. Not within a `done`.
+  void Settle();
 
   struct Balance {
     EpsilonUnits spent;

@@ -47,7 +47,7 @@ std::string JsonText(std::string_view text);
 // One request on its way through a site.
 struct Exchange {
   RequestHead head;
-  boost::asio::any_io_executor executor;  // of the thread that reads and answers this request
+  boost::asio::any_io_executor executor;  // of the connection that reads and answers this request
   Endpoint endpoint = Endpoint::kOther;
   Client client;                      // who asks; account empty: nobody was asked for
   std::int64_t rows = 0, noised = 0;  // for Metrics, and for nothing that a client can see

@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
-using TlsStream = asio::ssl::stream<Tcp::socket>;
+using TlsStream = asio::ssl::stream<StrandSocket>;
 
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -81,12 +81,24 @@ struct Framing {
   bool tls = false, keep_alive = true, http_1_0 = false, head_only = false;
 };
 
-void Encode(const Response& response, const Framing& framing, std::string_view date,
-            std::string& out) {
+// The Date field's value, worked out once a second and thread.
+std::string_view HttpDate() {
+  thread_local std::time_t last = 0;
+  thread_local std::string date;
+  const std::time_t now = std::time(nullptr);
+  if (date.empty() || now != last) {
+    date = fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(now));
+    last = now;
+  }
+  return date;
+}
+
+void Encode(const Response& response, const Framing& framing, std::string& out) {
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
   fmt::format_to(std::back_inserter(out),
                  "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
-                 response.status, View(reason), date, response.content_type, response.body.size());
+                 response.status, View(reason), HttpDate(), response.content_type,
+                 response.body.size());
   out += kUsualFields;
   bool has_policy = false;
   for (const auto& [name, value] : response.fields) {
@@ -110,6 +122,7 @@ class HttpConnection final : public Connection,
  public:
   static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
 
+  // To be added to `worker`, and then started on its strand.
   HttpConnection(Worker& worker, Port port, std::string peer,
                  std::shared_ptr<asio::ssl::context> tls, ConnectionSlot slot, Stream stream)
       : worker_(worker),
@@ -119,9 +132,7 @@ class HttpConnection final : public Connection,
         peer_(std::move(peer)),
         tls_(std::move(tls)),
         stream_(std::move(stream)),
-        buffer_(static_cast<std::size_t>(limits_.header_bytes) + kReadBytes) {
-    worker_.Add(*this);
-  }
+        buffer_(static_cast<std::size_t>(limits_.header_bytes) + kReadBytes) {}
   ~HttpConnection() override {
     EndRequest();
     worker_.Remove(*this);
@@ -139,6 +150,8 @@ class HttpConnection final : public Connection,
     }
   }
 
+  Strand strand() override { return stream_.get_executor(); }
+
   void Expire() override {
     if (state_ == State::kAnswering) {
       // What was charged is paid for: the same rows, asked again, cost nothing.
@@ -155,7 +168,7 @@ class HttpConnection final : public Connection,
     if (state_ != State::kIdle && state_ != State::kHandshake) return;
     ErrorCode error;
     if (answered_ == 0) {  // its first request may be on its way
-      deadline_ = std::min(deadline_, Clock::now() + kLinger);
+      deadline_ = std::min(deadline(), Clock::now() + kLinger);
     } else if (stream_.lowest_layer().available(error) == 0) {
       Close();
     }
@@ -177,8 +190,8 @@ class HttpConnection final : public Connection,
   };
 
   // What a site holds of a connection while it is at work. The site may call it or drop it on any
-  // thread, but only the worker's may let go of the connection. One that is dropped without a reply
-  // (something threw) still ends the request, so that its place comes back.
+  // thread. One that is dropped without a reply (something threw) still ends the request, so that
+  // its place comes back.
   class Pending {
    public:
     explicit Pending(std::shared_ptr<HttpConnection> connection)
@@ -187,15 +200,15 @@ class HttpConnection final : public Connection,
     Pending& operator=(const Pending&) = delete;
     ~Pending() {
       if (connection_ == nullptr) return;
-      auto& io = connection_->worker_.io();
-      asio::post(io, [connection = std::move(connection_)] {
+      const Strand strand = connection_->strand();
+      asio::post(strand, [connection = std::move(connection_)] {
         connection->OnReply(ErrorResponse(500, "internal error"));
       });
     }
     void Deliver(Response response) {
-      auto& io = connection_->worker_.io();
+      const Strand strand = connection_->strand();
       asio::dispatch(
-          io, [connection = std::move(connection_), response = std::move(response)]() mutable {
+          strand, [connection = std::move(connection_), response = std::move(response)]() mutable {
             connection->OnReply(std::move(response));
           });
     }
@@ -297,7 +310,7 @@ class HttpConnection final : public Connection,
     head.binary_extension = request.count("Inference-Header-Content-Length") > 0;
     head.has_body_length = parser_->chunked() || parser_->content_length().has_value();
     head.peer = peer_;
-    exchange_.executor = worker_.io().get_executor();
+    exchange_.executor = stream_.get_executor();
   }
 
   // False: an answer is on its way already.
@@ -317,7 +330,7 @@ class HttpConnection final : public Connection,
       // If all of the body has come, too, the connection can go on.
       parser_->eager(true);
       if (!parser_->is_done() && buffer_.size() > 0) static_cast<void>(Parse());
-      Send(*std::move(refusal), /*close=*/!parser_->is_done());
+      Send(*refusal, /*close=*/!parser_->is_done());
       return false;
     }
     wants_continue_ = request.count(http::field::expect) > 0;
@@ -378,18 +391,16 @@ class HttpConnection final : public Connection,
     const auto floor = Seconds(worker_.options().latency_floor);
     const bool labels =
         exchange_.endpoint == Endpoint::kInfer || exchange_.endpoint == Endpoint::kPredict;
-    if (floor.count() == 0 || !labels) return Send(std::move(response), /*close=*/false);
+    if (floor.count() == 0 || !labels) return Send(response, /*close=*/false);
     const auto steps = (Clock::now() - received_) / floor + 1;
     state_ = State::kSending;
     deadline_ = received_ + steps * floor + Seconds(limits_.request_seconds);
-    delay_.emplace(worker_.io(), received_ + steps * floor);
-    delay_->async_wait([self = this->shared_from_this(),
-                        response = std::move(response)](const ErrorCode&) mutable {
-      self->Send(std::move(response), /*close=*/false);
-    });
+    delay_.emplace(stream_.get_executor(), received_ + steps * floor);
+    delay_->async_wait([self = this->shared_from_this(), response = std::move(response)](
+                           const ErrorCode&) { self->Send(response, /*close=*/false); });
   }
 
-  void Send(Response response, bool close) {
+  void Send(const Response& response, bool close) {
     state_ = State::kSending;
     expired_ = false;
     deadline_ = Clock::now() + Seconds(limits_.request_seconds);
@@ -397,7 +408,7 @@ class HttpConnection final : public Connection,
     const Framing framing{kTls, !close_, has_head_ && parser_->get().version() == 10,
                           exchange_.head.method == Method::kHead};
     out_.clear();
-    Encode(response, framing, worker_.date(), out_);
+    Encode(response, framing, out_);
     status_ = response.status;
     EndRequest();  // what the other side sees of it, it sees after that
     asio::async_write(stream_, asio::buffer(out_),
@@ -438,7 +449,7 @@ class HttpConnection final : public Connection,
           [self = this->shared_from_this()](const ErrorCode&) { self->Close(); });
     } else {
       ErrorCode ignored;
-      stream_.shutdown(Tcp::socket::shutdown_send, ignored);
+      stream_.shutdown(StrandSocket::shutdown_send, ignored);
       Discard();
     }
   }
@@ -475,28 +486,30 @@ class HttpConnection final : public Connection,
 
 }  // namespace
 
-void StartHttpConnection(Worker& worker, Tcp::socket socket, Port port, ConnectionSlot slot) {
+void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, ConnectionSlot slot) {
   ErrorCode error;
   const Tcp::endpoint peer = socket.remote_endpoint(error);
   if (!error) socket.set_option(Tcp::no_delay(true), error);
   if (error) return;  // it is gone already
   std::string address = peer.address().to_string();
-  const auto& tls = worker.service()->tls;
+  const auto start = [&worker](const auto& connection) {
+    worker.Add(connection);
+    asio::post(connection->strand(), [connection] { connection->Start(); });
+  };
+  const auto tls = worker.service()->tls;
   if (port == Port::kPublic && tls != nullptr) {
-    std::make_shared<HttpConnection<TlsStream>>(worker, port, std::move(address), tls,
-                                                std::move(slot), TlsStream(std::move(socket), *tls))
-        ->Start();
+    start(std::make_shared<HttpConnection<TlsStream>>(worker, port, std::move(address), tls,
+                                                      std::move(slot),
+                                                      TlsStream(std::move(socket), *tls)));
   } else {
-    std::make_shared<HttpConnection<Tcp::socket>>(worker, port, std::move(address), nullptr,
-                                                  std::move(slot), std::move(socket))
-        ->Start();
+    start(std::make_shared<HttpConnection<StrandSocket>>(worker, port, std::move(address), nullptr,
+                                                         std::move(slot), std::move(socket)));
   }
 }
 
 std::string TooManyConnections() {
   std::string out;
-  Encode(NotNow("too many connections"), {.keep_alive = false},
-         fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(std::time(nullptr))), out);
+  Encode(NotNow("too many connections"), {.keep_alive = false}, out);
   return out;
 }
 

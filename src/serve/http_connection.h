@@ -1,7 +1,6 @@
 // HTTP/1.1 on one socket.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <string>
 
 #include "serve/worker.h"
@@ -10,9 +9,9 @@ namespace lucid {
 
 // Reads requests one after another, also those sent ahead (pipelining), and answers them in order
 // with the site of `port`, with the service as it is when the request begins. Every wait has a
-// deadline. With TLS if the service has a context for this port. On the worker's thread.
-void StartHttpConnection(Worker& worker, boost::asio::ip::tcp::socket socket, Port port,
-                         ConnectionSlot slot);
+// deadline. With TLS if the service has a context for this port. The worker knows the connection
+// when this returns. Thread-safe.
+void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, ConnectionSlot slot);
 
 // The answer to a connection beyond the limit, whole.
 std::string TooManyConnections();

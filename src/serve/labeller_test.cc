@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "certificate/test_support.h"
 
@@ -19,7 +20,6 @@ namespace {
 class LabellerTest : public testing::Test {
  protected:
   std::shared_ptr<const GuardLabeller> Make(double epsilon, bool with_memo) {
-    // A labeller's last callback may let go of its files a little later than the test does.
     const std::string own = std::to_string(made_++);
     const Network network = RandomNetwork("2 > dense 3 > 2", 1);
     const Schema schema = Schema::Parse(
@@ -37,17 +37,26 @@ class LabellerTest : public testing::Test {
       ledger = std::make_shared<Ledger>(
           Ledger::Open({folder_ / ("ledger" + own + ".db"), certificate.train_digest, std::nullopt})
               .value());
+      ledgers_.push_back(ledger);
     }
     std::shared_ptr<AnswerMemo> memo;
     if (with_memo) {
       memo = std::make_shared<AnswerMemo>(
           AnswerMemo::Open({folder_ / ("memo" + own + ".db"), 10}).value());
+      memos_.push_back(memo);
     }
     return GuardLabeller::Create(guard, ledger, memo).value();
   }
 
+  void TearDown() override {  // nobody may call back when the executor is gone
+    for (const auto& memo : memos_) memo->Settle();
+    for (const auto& ledger : ledgers_) ledger->Settle();
+  }
+
   const TemporaryFolder folder_;
   int made_ = 0;
+  std::vector<std::shared_ptr<Ledger>> ledgers_;
+  std::vector<std::shared_ptr<AnswerMemo>> memos_;
   boost::asio::io_context io_{1};
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       io_.get_executor()};

@@ -46,18 +46,18 @@ Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   return Tcp::endpoint(address, port);
 }
 
-Listener::Listener(Port port, std::vector<Worker*> workers, std::shared_ptr<ConnectionSlots> slots)
+Listener::Listener(Port port, Worker& worker, std::shared_ptr<ConnectionSlots> slots)
     : port_(port),
-      workers_(std::move(workers)),
+      worker_(worker),
       slots_(std::move(slots)),
-      acceptor_(workers_.front()->io()),
-      pause_(workers_.front()->io()) {}
+      acceptor_(asio::make_strand(worker.io())),
+      pause_(acceptor_.get_executor()) {}
 
 Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
-                                                 std::vector<Worker*> workers,
+                                                 Worker& worker,
                                                  std::shared_ptr<ConnectionSlots> slots) {
   LUCID_ASSIGN(const Tcp::endpoint endpoint, ParseAddress(address));
-  std::unique_ptr<Listener> listener(new Listener(port, std::move(workers), std::move(slots)));
+  std::unique_ptr<Listener> listener(new Listener(port, worker, std::move(slots)));
   Tcp::acceptor& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
@@ -74,22 +74,25 @@ Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Por
 void Listener::Start() { Accept(); }
 
 void Listener::Accept() {
-  Worker& worker = NextWorker();
-  acceptor_.async_accept(worker.io(), [this, &worker](const ErrorCode& error, Tcp::socket socket) {
-    if (!error) Admit(std::move(socket), worker);
-    if (!acceptor_.is_open()) return;  // stopped, perhaps while this one was on its way
-    if (!error) return Accept();
-    if (error == asio::error::connection_aborted) return Accept();
-    worker.log().Event("error", fmt::format("cannot accept connections: {}", error.message()));
-    pause_.expires_after(kPause);
-    pause_.async_wait([this](const ErrorCode& stopped) {
-      if (!stopped) Accept();
-    });
-  });
+  acceptor_.async_accept(asio::make_strand(worker_.io()),
+                         [this](const ErrorCode& error, StrandSocket socket) {
+                           // What follows is arranged first: this one may be more than there is
+                           // memory for.
+                           AcceptAfter(error);
+                           if (!error) Admit(std::move(socket));
+                         });
 }
 
-void Listener::Admit(Tcp::socket socket, Worker& worker) {
-  Metrics& metrics = worker.metrics();
+void Listener::AcceptAfter(const ErrorCode& error) {
+  if (!acceptor_.is_open()) return asio::post(acceptor_.get_executor(), stopped_);
+  if (!error || error == asio::error::connection_aborted) return Accept();
+  worker_.log().Event("error", fmt::format("cannot accept connections: {}", error.message()));
+  pause_.expires_after(kPause);
+  pause_.async_wait([this](const ErrorCode&) { AcceptAfter({}); });
+}
+
+void Listener::Admit(StrandSocket socket) {
+  Metrics& metrics = worker_.metrics();
   ErrorCode gone;
   const Tcp::endpoint peer = socket.remote_endpoint(gone);
   if (gone) return;
@@ -98,32 +101,29 @@ void Listener::Admit(Tcp::socket socket, Worker& worker) {
     ++metrics.connections_refused;
     ErrorCode ignored;  // it is told if that is possible without waiting
     socket.non_blocking(true, ignored);
-    if (port_ == Port::kAdmin || worker.options().tls_certificate.empty()) {
+    if (port_ == Port::kAdmin || worker_.options().tls_certificate.empty()) {
       socket.send(asio::buffer(TooManyConnections()), 0, ignored);
-      socket.shutdown(Tcp::socket::shutdown_send, ignored);
+      socket.shutdown(StrandSocket::shutdown_send, ignored);
     }
     return;
   }
   if (port_ == Port::kPublic) ++metrics.connections_total;
-  asio::post(worker.io(),
-             [this, &worker, socket = std::move(socket), slot = *std::move(slot)]() mutable {
-               StartHttpConnection(worker, std::move(socket), port_, std::move(slot));
-             });
+  StartHttpConnection(worker_, std::move(socket), port_, *std::move(slot));
 }
 
 void Listener::Stop(std::function<void()> done) {
-  asio::post(acceptor_.get_executor(), [this, done = std::move(done)] {
+  asio::post(acceptor_.get_executor(), [this, done = std::move(done)]() mutable {
+    // An accept or a pause is always under way; one that had just succeeded brings a connection,
+    // too. It ends with `done`.
+    stopped_ = std::move(done);
     ErrorCode error;
     while (true) {  // closing would reset what waits in the queue
-      Worker& worker = NextWorker();
-      Tcp::socket socket = acceptor_.accept(worker.io(), error);
+      StrandSocket socket = acceptor_.accept(asio::make_strand(worker_.io()), error);
       if (error) break;
-      Admit(std::move(socket), worker);
+      Admit(std::move(socket));
     }
     acceptor_.close(error);
     pause_.cancel();
-    // After the handler of an accept that had just succeeded: it brings a connection, too.
-    asio::post(acceptor_.get_executor(), done);
   });
 }
 

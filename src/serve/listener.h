@@ -1,4 +1,4 @@
-// A listening socket that deals its connections out to workers in turn.
+// A listening socket, and what becomes of those who connect to it.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "lucid/base/result.h"
 #include "serve/worker.h"
@@ -18,31 +17,30 @@ Result<boost::asio::ip::tcp::endpoint> ParseAddress(const std::string& text);
 
 class Listener {
  public:
-  // Listens, but accepts nothing yet. Accepts on the thread of the first worker, as many as there
-  // are slots. References are kept.
+  // Listens, but accepts nothing yet; then as many as there are slots. Keeps a reference.
   static Result<std::unique_ptr<Listener>> Open(const std::string& address, Port port,
-                                                std::vector<Worker*> workers,
+                                                Worker& worker,
                                                 std::shared_ptr<ConnectionSlots> slots);
 
   const std::string& address() const { return address_; }  // with the port that was chosen
 
-  void Start();  // before the workers run
-  // Thread-safe. Takes what connected before, closes, and calls `done` on the first worker's
-  // thread.
+  void Start();  // before the worker runs
+  // After Start. Takes what connected before, closes, and calls `done` on a thread of the worker.
+  // Thread-safe; call once.
   void Stop(std::function<void()> done);
 
  private:
-  Listener(Port port, std::vector<Worker*> workers, std::shared_ptr<ConnectionSlots> slots);
+  Listener(Port port, Worker& worker, std::shared_ptr<ConnectionSlots> slots);
   void Accept();
-  void Admit(boost::asio::ip::tcp::socket socket, Worker& worker);
-  Worker& NextWorker() { return *workers_[next_++ % workers_.size()]; }
+  void AcceptAfter(const boost::system::error_code& error);
+  void Admit(StrandSocket socket);
 
   Port port_;
-  std::vector<Worker*> workers_;
+  Worker& worker_;
   std::shared_ptr<ConnectionSlots> slots_;
-  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::ip::tcp::acceptor acceptor_;  // on a strand of its own, with pause_
   boost::asio::steady_timer pause_;
-  std::size_t next_ = 0;
+  std::function<void()> stopped_;  // of Stop
   std::string address_;
 };
 

@@ -88,7 +88,7 @@ struct Server::Impl {
   std::unique_ptr<ServiceLoader> loader;
   std::mutex reload_mutex;  // guards loader
   CurrentService service;
-  std::vector<std::unique_ptr<Worker>> workers;
+  std::unique_ptr<Worker> worker;
   std::vector<std::unique_ptr<Listener>> listeners;  // public, admin
   std::string address, admin_address;
 };
@@ -106,14 +106,9 @@ Status Server::Impl::Open() {
 }
 
 Status Server::Impl::Listen() {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  for (int i = 0; i < (options.threads > 0 ? options.threads : cores); ++i) {
-    workers.push_back(std::make_unique<Worker>(options, service, state.metrics, log));
-  }
-  std::vector<Worker*> all;
-  for (const auto& worker : workers) all.push_back(worker.get());
+  worker = std::make_unique<Worker>(options, service, state.metrics, log);
   LUCID_ASSIGN(auto listener,
-               Listener::Open(options.listen, Port::kPublic, all,
+               Listener::Open(options.listen, Port::kPublic, *worker,
                               ConnectionSlots::Create(options.limits.connections,
                                                       options.limits.ConnectionsPerAddress(),
                                                       state.metrics.connections_open)));
@@ -121,7 +116,7 @@ Status Server::Impl::Listen() {
   listeners.push_back(std::move(listener));
   if (options.admin.empty()) return Ok();
   LUCID_ASSIGN(auto admin,
-               Listener::Open(options.admin, Port::kAdmin, {all.front()},
+               Listener::Open(options.admin, Port::kAdmin, *worker,
                               ConnectionSlots::Create(kAdminConnections, kAdminConnections,
                                                       admin_connections)));
   admin_address = admin->address();
@@ -131,9 +126,10 @@ Status Server::Impl::Listen() {
 
 void Server::Impl::StopListening() {
   for (const auto& listener : listeners) {
-    std::promise<void> stopped;
-    listener->Stop([&] { stopped.set_value(); });
-    stopped.get_future().wait();
+    // Shared: who waits may be gone while the other thread is still inside set_value.
+    const auto stopped = std::make_shared<std::promise<void>>();
+    listener->Stop([stopped] { stopped->set_value(); });
+    stopped->get_future().wait();
   }
 }
 
@@ -154,18 +150,22 @@ const std::string& Server::admin_address() const { return impl_->admin_address; 
 void Server::Run(const std::stop_token& stop) {
   Impl& server = *impl_;
   for (const auto& listener : server.listeners) listener->Start();
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int count = server.options.threads > 0 ? server.options.threads : cores;
   std::vector<std::jthread> threads;
-  for (const auto& worker : server.workers) {
-    threads.emplace_back([&worker = *worker] { worker.Run(); });
+  threads.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&worker = *server.worker] { worker.Run(); });
   }
   AwaitStop(stop);
   server.state.draining = true;
   server.log.Event("info", "stopping: not ready from now on");
-  for (const auto& worker : server.workers) worker->CloseConnectionsAfterAnswers();
+  server.worker->CloseConnectionsAfterAnswers();
   std::this_thread::sleep_for(std::chrono::duration<double>(server.options.limits.grace_seconds));
   server.StopListening();
-  for (const auto& worker : server.workers) worker->Drain(server.options.limits.drain_seconds);
+  server.worker->Drain(server.options.limits.drain_seconds);
   threads.clear();  // joins
+  server.loader->Settle();
   server.log.Event("info", "stopped");
 }
 

@@ -100,6 +100,11 @@ std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const G
   return std::make_shared<AdminSite>(options_.admin_hosts, std::move(status_source));
 }
 
+void ServiceLoader::Settle() {
+  if (memo_ != nullptr) memo_->Settle();  // its callbacks ask the ledger
+  if (ledger_ != nullptr) ledger_->Settle();
+}
+
 void ServiceLoader::SetNote(std::string note) {
   const std::lock_guard lock(note_mutex_);
   note_ = std::move(note);

@@ -27,6 +27,10 @@ class ServiceLoader {
   // thread-safe.
   Result<std::shared_ptr<const Service>> Load();
 
+  // Waits until ledger and dictionary have called back everybody: they do so on threads of their
+  // own, which use the event loops of those who asked. Call when nobody asks any more.
+  void Settle();
+
   // What the console shows beside "ready": why the last reload failed. Thread-safe.
   void SetNote(std::string note);
 

@@ -4,6 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "base/files.h"
+
 namespace lucid {
 namespace {
 
@@ -17,6 +19,10 @@ Error Refuse(const std::string& file, std::string_view what) {
 Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& certificate,
                                                            const std::string& key) {
   namespace ssl = boost::asio::ssl;
+  for (const std::string& path : {certificate, key}) {  // OpenSSL does not say what is in the way
+    const auto opened = File::OpenToRead(path);
+    if (!opened.ok()) return opened.error();
+  }
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX* native = context->native_handle();
   SSL_CTX_set_options(

@@ -1,15 +1,13 @@
 #include "serve/worker.h"
 
-#include <fmt/chrono.h>
-
 #include <boost/asio/post.hpp>
-#include <ctime>
 #include <exception>
 #include <utility>
-#include <vector>
 
 namespace lucid {
 namespace {
+
+namespace asio = boost::asio;
 
 // How late a deadline may be noticed.
 constexpr std::chrono::milliseconds kSweepInterval{100};
@@ -17,10 +15,6 @@ constexpr std::chrono::milliseconds kSweepInterval{100};
 std::chrono::nanoseconds Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(seconds));
-}
-
-std::string HttpDate() {
-  return fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(std::time(nullptr)));
 }
 
 }  // namespace
@@ -31,37 +25,41 @@ Worker::Worker(const ServeOptions& options, const CurrentService& current, Metri
       current_(current),
       metrics_(metrics),
       log_(log),
-      date_(HttpDate()),
       work_(io_.get_executor()),
-      sweep_(io_) {}
+      sweep_(io_) {
+  const std::lock_guard lock(mutex_);
+  AwaitSweep();
+}
 
 void Worker::Run() {
-  Sweep();
   while (true) {
     try {
       io_.run();
       return;
     } catch (const std::exception& e) {
-      // Out of memory for one request: its connection is gone with it, the others need not be.
+      // Out of memory for one request: its connection may be gone with it, the others need not be.
       log_.Event("error", e.what());
     }
   }
 }
 
-void Worker::CloseConnectionsAfterAnswers() {
-  boost::asio::post(io_, [this] { closing_ = true; });
+void Worker::Drain(double seconds) {
+  drain_until_ = Clock::now() + Seconds(seconds);
+  closing_ = draining_ = true;
+  for (const auto& connection : Connections()) {
+    asio::post(connection->strand(), [connection] { connection->CloseIfIdle(); });
+  }
+  const std::lock_guard lock(mutex_);
+  StopIfDone();
 }
 
-void Worker::Drain(double seconds) {
-  boost::asio::post(io_, [this, seconds] {
-    closing_ = draining_ = true;
-    drain_until_ = Clock::now() + Seconds(seconds);
-    ForEach([](Connection& connection) { connection.CloseIfIdle(); });
-    StopIfDone();
-  });
+void Worker::Add(const std::shared_ptr<Connection>& connection) {
+  const std::lock_guard lock(mutex_);
+  connections_.emplace(connection.get(), connection);
 }
 
 void Worker::Remove(Connection& connection) {
+  const std::lock_guard lock(mutex_);
   connections_.erase(&connection);
   StopIfDone();
 }
@@ -72,31 +70,40 @@ void Worker::StopIfDone() {
   work_.reset();
 }
 
-template <typename Visit>
-void Worker::ForEach(Visit visit) {
-  const std::vector<Connection*> all(connections_.begin(), connections_.end());
-  for (Connection* connection : all) {
-    if (connections_.contains(connection)) visit(*connection);
+// Those that are not about to end.
+std::vector<std::shared_ptr<Connection>> Worker::Connections() {
+  std::vector<std::shared_ptr<Connection>> all;
+  const std::lock_guard lock(mutex_);
+  all.reserve(connections_.size());
+  for (const auto& [address, connection] : connections_) {
+    if (auto alive = connection.lock()) all.push_back(std::move(alive));
   }
+  return all;
+}
+
+void Worker::AwaitSweep() {
+  sweep_.expires_after(kSweepInterval);
+  sweep_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Sweep();
+  });
 }
 
 // One timer for all connections: a timer for each, set anew for each request, would cost more than
 // answering.
 void Worker::Sweep() {
   const Clock::time_point now = Clock::now();
-  date_ = HttpDate();
-  ForEach([&](Connection& connection) {
-    if (now >= drain_until_) {
-      connection.Close();
-    } else if (now >= connection.deadline()) {
-      connection.Expire();
+  const bool over = now >= drain_until_.load();
+  for (const auto& connection : Connections()) {
+    if (over) {
+      asio::post(connection->strand(), [connection] { connection->Close(); });
+    } else if (now >= connection->deadline()) {
+      asio::post(connection->strand(), [connection] {
+        if (Clock::now() >= connection->deadline()) connection->Expire();  // still, or again
+      });
     }
-  });
-  if (draining_ && connections_.empty()) return;
-  sweep_.expires_after(kSweepInterval);
-  sweep_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) Sweep();
-  });
+  }
+  const std::lock_guard lock(mutex_);
+  if (!draining_ || !connections_.empty()) AwaitSweep();
 }
 
 }  // namespace lucid

@@ -74,8 +74,8 @@ std::vector<BadInput> BadInputs() {
       {"truncated JSON", predict(R"({"rows":[)"), 400, "not valid JSON"},
       {"not JSON", predict("x1=0&x2=1"), 400, "not valid JSON"},
       {"empty body", predict(""), 400, "not valid JSON"},
-      {"unknown output", infer(R"({"outputs":[{"name":"logits"}],"inputs":[{"name":"input"}]})"),
-       400, "'logits'"},
+      {"unknown output", infer(R"({"outputs":[{"name":"scores"}],"inputs":[{"name":"input"}]})"),
+       400, "'scores'"},
       {"binary data extension",
        Post("/v2/models/lucid/infer", "{}", "Inference-Header-Content-Length: 2\r\n"), 400,
        "binary data"},
@@ -360,6 +360,23 @@ TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
   EXPECT_EQ(second.Read().status, 200);
 }
 
+TEST_F(HttpTest, RequestsAreLimitedToTheRate) {
+  const ServerProcess server(scratch_, {"--rate", "0.1"});  // one every ten seconds
+  Socket socket(server.port());
+  socket.Send(Post("/predict", kRow));
+  EXPECT_EQ(socket.Read().status, 200);
+  socket.Send(Post("/predict", kRow));
+  const Reply refused = socket.Read();
+  EXPECT_EQ(refused.status, 429) << refused;
+  ASSERT_NE(refused.Field("Retry-After"), "") << refused;
+  const int seconds = std::stoi(refused.Field("Retry-After"));
+  EXPECT_TRUE(seconds >= 1 && seconds <= 10) << seconds;
+  socket.Send(Get("/v2/health/live"));
+  EXPECT_EQ(socket.Read().status, 200) << "probes are free, and the connection goes on";
+  EXPECT_EQ(server.Ask(Post("/predict", kRow)).status, 429) << "a new connection is no new client";
+  EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["traffic"]["rate_limited"], 2);
+}
+
 TEST_F(HttpTest, EveryPlaceComesBackAfterEndlessChunks) {
   const ServerProcess server(scratch_,
                              {"--max-connections", "4", "--max-connections-per-address", "4"});
@@ -372,7 +389,10 @@ TEST_F(HttpTest, EveryPlaceComesBackAfterEndlessChunks) {
     }
     for (Socket& socket : greedy) EXPECT_EQ(socket.Read().status, 431);
     greedy.clear();
-    EXPECT_TRUE(WaitFor([&] { return server.Ask(Get("/v2")).status == 200; }, 10));
+    EXPECT_TRUE(WaitFor(
+        [&] { return server.AskAdmin(Get("/status.json")).Json()["traffic"]["connections"] == 0; },
+        10));
+    EXPECT_EQ(server.Ask(Get("/v2")).status, 200);
   }
   const nlohmann::json traffic = server.AskAdmin(Get("/status.json")).Json()["traffic"];
   EXPECT_EQ(traffic["in_flight"], 0) << traffic;

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -200,6 +202,14 @@ TEST_F(LifecycleTest, ExpiredAndRevokedKeysAndReload) {
   EXPECT_EQ(server.Stop().code, 0);
 }
 
+TEST_F(LifecycleTest, AKeyMayHaveItsOwnRate) {
+  const std::string slow = AddKey("slow", {"--rate", "0.1"}), free = AddKey("free");
+  const ServerProcess server(scratch_, {"--api-keys", scratch_ / "keys.toml"});
+  EXPECT_EQ(StatusFor(server, slow), 200);
+  EXPECT_EQ(StatusFor(server, slow), 429);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(StatusFor(server, free), 200) << "not the other's";
+}
+
 TEST_F(LifecycleTest, ABadCertificateAtReloadLeavesTheOldInService) {
   ServerProcess server(scratch_);
   const std::string path = scratch_ / "run/certificate.json";
@@ -242,16 +252,16 @@ TEST_F(LifecycleTest, TlsIsModernAndReloads) {
 
 TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
   const auto run = [&](const std::vector<std::string>& more) {
-    return RunLucid(std::vector<std::string>{"serve", scratch_ / "run", "--key-file",
-                                             scratch_ / "key", "--admin", "127.0.0.1:0"} +
-                        more,
-                    {.timeout = 20});
+    return RunLucid(
+        std::vector<std::string>{"serve", scratch_ / "run", "--key-file", scratch_ / "key"} +
+            WithDefaults({"--admin", "127.0.0.1:0"}, more),
+        {.timeout = 20});
   };
   WriteBytes(scratch_ / "junk", "junk");
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--listen", "0.0.0.0:0"}, "--insecure-listen"},
       {{"--listen", "0.0.0.0:0", "--api-keys", scratch_ / "none"}, "--insecure-listen"},
-      {{"--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0"}, "admin"},
+      {{"--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0"}, "admin: 0.0.0.0:0 can be reached"},
       {{"--listen", "localhost"}, "ADDRESS:PORT"},
       {{"--listen", "127.0.0.1:99999"}, "ADDRESS:PORT"},
       {{"--listen", ""}, "ADDRESS:PORT"},
@@ -268,6 +278,8 @@ TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
       {{"--listen", "127.0.0.1:0", "--memo", "dictionary", "--memo-file", scratch_ / "memo.db",
         "--memo-limit", "10"},
        "memo-limit"},
+      {{"--listen", "127.0.0.1:0", "--tls-cert", scratch_ / "none", "--tls-key", scratch_ / "junk"},
+       "No such file"},
       {{"--listen", "127.0.0.1:0", "--certificate", scratch_ / "junk"}, "junk"},
       {{"--listen", "127.0.0.1:0", "--latency-floor", "2s", "--request-time", "2s"},
        "latency-floor: 2 s is not below request-time"},
@@ -318,17 +330,38 @@ TEST_F(LifecycleTest, WhatTheCertificateDoesNotPromiseIsLogged) {
     ASSERT_EQ(RunLucid(Words(command)).code, 0) << command;
   }
   ServerProcess server(scratch_);
-  const auto warned = [&] {
+  const auto warned = [&](const std::string& words) {
     int times = 0;
     const std::string& log = server.process().Err();
-    for (auto at = log.find("is partial"); at != std::string::npos; ++times) {
-      at = log.find("is partial", at + 1);
-    }
+    for (auto at = log.find(words); at != std::string::npos; ++times) at = log.find(words, at + 1);
     return times;
   };
-  EXPECT_TRUE(WaitFor([&] { return warned() == 1; }, 10)) << server.process().Err();
+  EXPECT_TRUE(WaitFor([&] { return warned("is partial") == 1; }, 10)) << server.process().Err();
+  EXPECT_EQ(warned("nothing is proved"), 0);
+  ASSERT_EQ(RunLucid(Words("bound " + run + " --time-limit 30s --class 0")).code, 0);
   server.process().Signal(SIGHUP);
-  EXPECT_TRUE(WaitFor([&] { return warned() == 2; }, 10)) << "at every reload";
+  EXPECT_TRUE(WaitFor([&] { return warned("is partial") == 2; }, 10)) << "at every reload";
+  EXPECT_TRUE(WaitFor([&] { return warned("nothing is proved about class 1 (above)") == 1; }, 10))
+      << server.process().Err();
+}
+
+TEST_F(LifecycleTest, ListensOnIpv6Loopback) {
+  const int probe = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 loopback{};
+  loopback.sin6_family = AF_INET6;
+  loopback.sin6_addr = in6addr_loopback;
+  const bool there = probe >= 0 && ::bind(probe, reinterpret_cast<const sockaddr*>(&loopback),
+                                          sizeof(loopback)) == 0;
+  if (probe >= 0) ::close(probe);
+  if (!there) GTEST_SKIP() << "this machine has no IPv6 loopback address";
+  ServerProcess server(scratch_, {"--listen", "[::1]:0", "--admin", "[::1]:0"});
+  Socket socket(server.port(), AF_INET6);
+  socket.Send(Post("/predict", kBody));
+  EXPECT_EQ(socket.Read().status, 200);
+  Socket admin(server.admin_port(), AF_INET6);
+  admin.Send("GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n");
+  EXPECT_EQ(admin.Read().status, 200);
+  EXPECT_EQ(server.Stop().code, 0);
 }
 
 }  // namespace

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <csignal>
 #include <utility>
 
@@ -36,16 +37,31 @@ std::ostream& operator<<(std::ostream& out, const Reply& reply) {
   return out << reply.status << " " << reply.head << reply.body;
 }
 
-Socket::Socket(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+std::string SecretIn(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* word : {"confiden", "beta", "nois", "budget", "epsilon", "spent", "ledger",
+                           "random", "probab", "logit", "bound", "certif", "guard", "memo"}) {
+    const std::size_t at = text.find(word);
+    if (at != std::string::npos) return fmt::format("{}: ...{}", word, text.substr(at, 80));
+  }
+  return "";
+}
+
+Socket::Socket(int port, int family) : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const timeval patience{20, 0};
   ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    ::close(std::exchange(fd_, -1));
-  }
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(static_cast<std::uint16_t>(port));
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = v4.sin_port;
+  v6.sin6_addr = in6addr_loopback;
+  const int failed = family == AF_INET6
+                         ? ::connect(fd_, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6))
+                         : ::connect(fd_, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4));
+  if (failed != 0) ::close(std::exchange(fd_, -1));
 }
 
 Socket::~Socket() {
@@ -80,6 +96,12 @@ bool Socket::Fill() {
 }
 
 Reply Socket::Read(bool head_only) {
+  Reply reply = ReadSecrets(head_only);
+  EXPECT_EQ(SecretIn(reply.head + reply.body), "") << reply;
+  return reply;
+}
+
+Reply Socket::ReadSecrets(bool head_only) {
   std::size_t end = 0;
   while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
     if (!Fill()) return {};
@@ -130,6 +152,16 @@ std::string PredictBody(const std::vector<std::pair<double, double>>& rows) {
   return body + "]}";
 }
 
+std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
+                                      const std::vector<std::string>& arguments) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i + 1 < defaults.size(); i += 2) {
+    if (std::ranges::find(arguments, defaults[i]) != arguments.end()) continue;
+    all.insert(all.end(), {defaults[i], defaults[i + 1]});
+  }
+  return all + arguments;
+}
+
 ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments,
                              const RunOptions& options)
     : ready_file_([&] {
@@ -137,9 +169,8 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
         return scratch / fmt::format("ready-{}", ++count);
       }()),
       process_(std::vector<std::string>{"serve", scratch / "run", "--key-file", scratch / "key",
-                                        "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
                                         "--ready-file", ready_file_} +
-                   arguments,
+                   WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments),
                options) {
   const bool ready =
       WaitFor([&] { return std::filesystem::exists(ready_file_) || process_.Ended(); }, 30);
@@ -166,7 +197,7 @@ Reply ServerProcess::AskAdmin(const std::string& request) const {
     to_admin.replace(at, 7, "Host: localhost");
   }
   socket.Send(to_admin);
-  return socket.Read();
+  return socket.ReadSecrets();
 }
 
 std::vector<int> ServerProcess::Labels(const std::vector<std::pair<double, double>>& rows) const {

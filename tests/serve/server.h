@@ -1,6 +1,8 @@
 // `lucid serve` as a process, and a client that can do what good clients never would.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,10 +20,14 @@ struct Reply {
 };
 std::ostream& operator<<(std::ostream& out, const Reply& reply);
 
+// The first word in `text` that a client must never see, of those about confidence, bounds, noise
+// and budgets; with what stands around it. Empty: none.
+std::string SecretIn(std::string text);
+
 // A TCP connection to loopback. Reads give up after 20 s.
 class Socket {
  public:
-  explicit Socket(int port);
+  explicit Socket(int port, int family = AF_INET);
   ~Socket();
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&&) = delete;
@@ -30,7 +36,9 @@ class Socket {
   void ShutdownWrite() const;
   void Reset();  // closes with RST
   // The next response; `head_only`: to a HEAD request. Interim responses (100) count as responses.
+  // Fails the test if there is a secret in it.
   Reply Read(bool head_only = false);
+  Reply ReadSecrets(bool head_only = false);  // the same, of an admin port
   bool AtEnd();  // waits for the other side to close; false if bytes come first
 
  private:
@@ -46,9 +54,14 @@ std::string Post(const std::string& path, const std::string& body, const std::st
 std::string Get(const std::string& path, const std::string& fields = "");
 std::string PredictBody(const std::vector<std::pair<double, double>>& rows);
 
+// `arguments`, and before them those of `defaults` (name, value, ...) that they do not name.
+std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
+                                      const std::vector<std::string>& arguments);
+
 class ServerProcess {
  public:
-  // Waits until it listens. `arguments`: beside the run, the ports and the guard's key.
+  // Waits until it listens. `arguments`: beside the run and the guard's key; also the ports, unless
+  // any free ones of 127.0.0.1 will do.
   ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments = {},
                 const RunOptions& options = {});
 
