@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/files.h"
@@ -13,11 +17,46 @@ namespace lucid::app {
 namespace {
 
 struct AuditArguments {
-  std::string run, out, mechanism = "paper";
+  std::string run, out, mechanism = "paper", url, api_key_file;
   std::vector<std::string> attacks = {"all"}, accesses;
-  bool clip = false;
+  bool clip = false, http = false;
+  double latency_floor = 0;
   AuditOptions audit;
 };
+
+// A folder for the keys and ledgers of servers that live as long as the audit.
+class ScratchFolder {
+ public:
+  static Result<std::unique_ptr<ScratchFolder>> Make() {
+    std::error_code error;
+    std::string path =
+        (std::filesystem::temp_directory_path(error) / "lucid-audit-XXXXXX").string();
+    if (error || ::mkdtemp(path.data()) == nullptr) {
+      return IoError(fmt::format("cannot make a temporary folder: {}",
+                                 error ? error.message() : std::strerror(errno)));
+    }
+    return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// From a file, because everybody on a machine sees the arguments of a program.
+Result<std::string> ReadApiKey(const std::string& path) {
+  LUCID_ASSIGN(std::string key, ReadTextFile(path, 4096));
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+  if (key.empty()) return InvalidInput(fmt::format("'{}' holds no API key", path));
+  return key;
+}
 
 Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arguments) {
   AuditOptions options = arguments.audit;
@@ -33,17 +72,34 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   }
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   options.seed = session.seed;
+  options.threads = session.threads;
+  if (!arguments.url.empty()) {
+    options.url = UrlAuditOptions{arguments.url, ""};
+    if (!arguments.api_key_file.empty()) {
+      LUCID_ASSIGN(options.url->api_key, ReadApiKey(arguments.api_key_file));
+    }
+  } else if (!arguments.api_key_file.empty()) {
+    return InvalidInput("--api-key-file: it goes with --url");
+  }
+  if (arguments.latency_floor > 0 && !arguments.http) {
+    return InvalidInput("--latency-floor: it goes with --http");
+  }
   return options;
 }
 
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
-  LUCID_ASSIGN(const AuditOptions options, OptionsOf(session, arguments));
+  LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
+  std::unique_ptr<ScratchFolder> scratch;
+  if (arguments.http) {
+    LUCID_ASSIGN(scratch, ScratchFolder::Make());
+    options.http = HttpAuditOptions{scratch->path(), arguments.latency_floor};
+  }
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
   LUCID_ASSIGN(const Dataset dataset,
                LoadDataset(opened.manifest.data_directory,
                            {.clip = arguments.clip, .max_rows = opened.manifest.rows}));
-  LUCID_ASSIGN(Audit audit,
-               RunAudit(arguments.run, dataset.train, options, session.Progress(), session.stop));
+  LUCID_ASSIGN(Audit audit, RunAudit(arguments.run, dataset.train, dataset.test, options,
+                                     session.Progress(), session.stop));
   audit.command = session.arguments;
   for (const std::string& line : audit.left_out) session.Say("left out: " + line);
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kAuditFile);
@@ -70,8 +126,8 @@ void AddAuditCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   command
       ->add_option("--access", arguments->accesses,
-                   "Some of none,scalar,spatial,exact,naive-noise (default: all that the run has "
-                   "files for)")
+                   "Some of none,scalar,spatial,exact,naive-noise,naive-idp,dpsgd,alibi (default: "
+                   "all that the run has files for, but naive-idp, which takes minutes)")
       ->delimiter(',');
   command->add_option("--epsilon", arguments->audit.epsilons, "Privacy per query")
       ->delimiter(',')
@@ -87,6 +143,18 @@ void AddAuditCommand(CLI::App& root, Session& session) {
       ->add_option("--duplicates", arguments->audit.duplicates,
                    "averaging: near-duplicates that are asked for one guess")
       ->capture_default_str();
+  command
+      ->add_option("--retrain", arguments->audit.retrained,
+                   "dpsgd, alibi: train so many pairs of networks with a row and without it")
+      ->capture_default_str();
+  command->add_flag("--http", arguments->http,
+                    "Attack none and the guards over HTTP too: starts lucid serve on loopback");
+  AddDuration(*command, "--latency-floor", arguments->latency_floor,
+              "With --http: time the servers with this floor, too, e.g. 2ms");
+  command->add_option(
+      "--url", arguments->url,
+      "Attack this server (http://HOST:PORT) with the run's rows, and nothing else");
+  command->add_option("--api-key-file", arguments->api_key_file, "With --url: file with its key");
   command->add_flag("--clip", arguments->clip,
                     "Clip values of rows outside [0,1] instead of refusing them");
   command->add_option("--out", arguments->out, "The result (default: RUN/audit.json)");

@@ -126,8 +126,9 @@ Status Measure(const Session& session, const std::string& run, const Dataset& da
 Status Attack(const Session& session, const std::string& run, const Dataset& dataset) {
   AuditOptions options;
   options.seed = session.seed;
-  LUCID_ASSIGN(Audit audit,
-               RunAudit(run, dataset.train, options, session.Progress(), session.stop));
+  options.threads = session.threads;
+  LUCID_ASSIGN(Audit audit, RunAudit(run, dataset.train, dataset.test, options, session.Progress(),
+                                     session.stop));
   audit.command = session.arguments;
   return WriteFileAtomically(PathIn(run, kAuditFile), AuditJson(audit));
 }
@@ -203,7 +204,7 @@ std::string LeakText(const LeakMap& map, const Certificate& certificate) {
 std::string AuditSummary(const Audit& audit) {
   double unguarded = 0;
   for (const AuditRow& row : audit.rows) {
-    if (row.access == Method::kNone) unguarded = std::max(unguarded, row.epsilon_lower);
+    if (row.access == NameOf(Method::kNone)) unguarded = std::max(unguarded, row.epsilon_lower);
   }
   const auto claims = std::ranges::count_if(
       audit.rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });

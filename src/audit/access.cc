@@ -2,16 +2,30 @@
 
 #include <fmt/format.h>
 
+#include "audit/attacks.h"
+
 namespace lucid {
+
+bool NaiveRegion::Contains(std::span<const float> x) {
+  const auto [entry, is_new] = known_.try_emplace(
+      std::string(reinterpret_cast<const char*>(x.data()), x.size_bytes()), false);
+  if (is_new) entry->second = naive_.Decide(x).noised;
+  return entry->second;
+}
 
 Result<AuditedAccess> AuditedAccess::Open(const std::string& run, const std::string& certificate,
                                           Method method, MechanismKind mechanism, double epsilon,
-                                          std::int64_t classes) {
+                                          std::int64_t classes,
+                                          std::shared_ptr<NaiveRegion> naive) {
   LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create({}));
-  AuditedAccess access(method, std::move(noise));
+  AuditedAccess access(std::move(noise));
   if (method == Method::kNone) return access;
   LUCID_ASSIGN(access.mechanism_, Mechanism::Create(mechanism, epsilon, classes));
   if (method == Method::kNaiveNoise) return access;
+  if (method == Method::kNaiveIdp) {
+    access.naive_ = std::move(naive);
+    return access;
+  }
   LUCID_ASSIGN(const GuardKind guard, GuardNamed(NameOf(method)));
   LUCID_ASSIGN(
       access.guard_,
@@ -20,13 +34,29 @@ Result<AuditedAccess> AuditedAccess::Open(const std::string& run, const std::str
   return access;
 }
 
-std::int32_t AuditedAccess::Ask(const Labels& network, std::span<const float> x) {
-  if (!mechanism_) return network(x);
+bool AuditedAccess::Canonicalize(std::span<const float> x) {
   canonical_.assign(x.begin(), x.end());
-  if (guard_ && !guard_->Canonicalize(canonical_).ok()) return -1;
-  const bool noised = !guard_ || guard_->Ask(canonical_).noised;
+  return !guard_ || guard_->Canonicalize(canonical_).ok();
+}
+
+bool AuditedAccess::Noises(std::span<const float> x) {
+  if (!mechanism_) return false;
+  if (guard_) return guard_->Ask(x).noised;
+  return naive_ == nullptr || naive_->Contains(x);
+}
+
+std::int32_t AuditedAccess::Ask(const NetworkLabels& network, std::span<const float> x) {
+  if (!Canonicalize(x)) return kRefused;
+  return AskInRegion(network, x, Noises(canonical_));
+}
+
+std::int32_t AuditedAccess::AskInRegion(const NetworkLabels& network, std::span<const float> x,
+                                        bool noised) {
+  if (!Canonicalize(x)) return kRefused;
+  const std::int32_t label = network(canonical_);
+  if (!mechanism_) return label;
   const Draw draw{noise_.Next(), noise_.Next(), noise_.Next()};
-  return mechanism_->Answer(network(canonical_), noised, draw);
+  return mechanism_->Answer(label, noised, draw);
 }
 
 }  // namespace lucid

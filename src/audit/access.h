@@ -1,37 +1,59 @@
 // The access under attack, in either world of the game.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "baselines/labels.h"
 #include "baselines/privacy_noise.h"
 #include "lucid/baselines/evaluation.h"
+#include "lucid/baselines/naive_idp.h"
 #include "lucid/guard/guard.h"
 
 namespace lucid {
 
+// The region that Naive-iDP noises. Every network looks at an input, so what was found is
+// remembered: both worlds and every epsilon ask about the same inputs.
+class NaiveRegion {
+ public:
+  explicit NaiveRegion(NaiveIdp naive) : naive_(std::move(naive)) {}
+  bool Contains(std::span<const float> x);
+
+ private:
+  NaiveIdp naive_;
+  std::unordered_map<std::string, bool> known_;  // by the bytes of x
+};
+
 // What deployed access makes of inputs: the region that is noised, and the mechanism there. Which
-// network's labels it answers with is up to the world.
+// network's labels it answers with is up to the world. One thread.
 class AuditedAccess {
  public:
-  // N, or every input noised, or a guard's region.
+  // N, or every input noised, or a guard's region, or `naive`. Requires: `naive` for kNaiveIdp; not
+  // kDpSgd, not kAlibi: those are networks, and their access is as kNone.
   static Result<AuditedAccess> Open(const std::string& run, const std::string& certificate,
                                     Method method, MechanismKind mechanism, double epsilon,
-                                    std::int64_t classes);
+                                    std::int64_t classes,
+                                    std::shared_ptr<NaiveRegion> naive = nullptr);
 
-  // The answer to one query from `network`; -1 if the access refuses the input. Every call draws
-  // anew, as a new key would: an attacker gains nothing by asking again.
-  std::int32_t Ask(const Labels& network, std::span<const float> x);
+  // The answer to one query from `network`; kRefused if the access refuses the input. Every call
+  // draws anew, as a new key would: an attacker gains nothing by asking again.
+  std::int32_t Ask(const NetworkLabels& network, std::span<const float> x);
+  // The same if it had another region, which holds x or not.
+  std::int32_t AskInRegion(const NetworkLabels& network, std::span<const float> x, bool noised);
 
   const std::optional<Guard>& guard() const { return guard_; }
 
  private:
-  AuditedAccess(Method method, PrivacyNoise noise) : method_(method), noise_(std::move(noise)) {}
+  explicit AuditedAccess(PrivacyNoise noise) : noise_(std::move(noise)) {}
+  bool Canonicalize(std::span<const float> x);  // to canonical_; false: refused
+  bool Noises(std::span<const float> x);
 
-  Method method_;
   std::optional<Guard> guard_;
+  std::shared_ptr<NaiveRegion> naive_;
   std::optional<Mechanism> mechanism_;
   PrivacyNoise noise_;
   std::vector<float> canonical_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace lucid {
 namespace {
@@ -22,7 +21,7 @@ std::vector<float> Along(std::span<const float> a, std::span<const float> b, dou
 }
 
 // Where, between a (t = 0) and b (t = 1), the network stops giving a's label. Requires: not at b.
-double Crossing(const Labels& network, std::span<const float> a, std::span<const float> b) {
+double Crossing(const NetworkLabels& network, std::span<const float> a, std::span<const float> b) {
   const std::int32_t label = network(a);
   double low = 0, high = 1;
   for (int i = 0; i < kBisections; ++i) {
@@ -32,74 +31,83 @@ double Crossing(const Labels& network, std::span<const float> a, std::span<const
   return high;
 }
 
-double GapScore(const Target& target, const Table& train, const Oracle& ask) {
-  return ask(train.row(target.row)) == train.y[target.row] ? 1 : 0;
+Result<double> GapScore(const Subject& subject, const Oracle& ask) {
+  LUCID_ASSIGN(const std::int32_t label, ask(subject.x));
+  return label == subject.label ? 1.0 : 0.0;
 }
 
-double NoiseScore(const Target& target, const Table& train, const Oracle& ask, Stream& stream) {
+Result<double> NoiseScore(const Subject& subject, const Oracle& ask, Stream& stream) {
   int right = 0;
   for (int copy = 0; copy < kCopies; ++copy) {
-    const auto row = train.row(target.row);
-    std::vector<float> x(row.begin(), row.end());
+    std::vector<float> x(subject.x.begin(), subject.x.end());
     for (float& v : x) {
       v = std::clamp(static_cast<float>(v + kCopyNoise * stream.Normal()), 0.0f, 1.0f);
     }
-    right += ask(x) == train.y[target.row];
+    LUCID_ASSIGN(const std::int32_t label, ask(x));
+    right += label == subject.label;
   }
   return static_cast<double>(right) / kCopies;
 }
 
+// A point at distance 1, in a direction that is uniform.
+std::vector<float> Beside(std::span<const float> x, Stream& stream) {
+  std::vector<double> direction(x.size());
+  double square = 0;
+  for (double& v : direction) {
+    v = stream.Normal();
+    square += v * v;
+  }
+  std::vector<float> end(x.size());
+  for (std::size_t k = 0; k < end.size(); ++k) {
+    end[k] = static_cast<float>(x[k] + direction[k] / std::sqrt(square));
+  }
+  return end;
+}
+
 // The distance to the nearest other label along random directions, 0 if the row itself has one.
-double BoundaryScore(const Target& target, const Table& train, const Oracle& ask, Stream& stream) {
-  const auto row = train.row(target.row);
-  const std::int32_t label = train.y[target.row];
-  if (ask(row) != label) return 0;
+Result<double> BoundaryScore(const Subject& subject, const Oracle& ask, Stream& stream) {
+  const auto is_right = [&](std::span<const float> x) -> Result<bool> {
+    LUCID_ASSIGN(const std::int32_t label, ask(x));
+    return label == subject.label;
+  };
+  LUCID_ASSIGN(const bool right, is_right(subject.x));
+  if (!right) return 0.0;
   double nearest = 1;
   for (int d = 0; d < kDirections; ++d) {
-    std::vector<double> direction(row.size());
-    double square = 0;
-    for (double& v : direction) {
-      v = stream.Normal();
-      square += v * v;
-    }
-    std::vector<float> end(row.size());
-    for (std::size_t k = 0; k < end.size(); ++k) {
-      end[k] = static_cast<float>(row[k] + direction[k] / std::sqrt(square));
-    }
-    if (ask(Along(row, end, 1)) == label) continue;
+    const std::vector<float> end = Beside(subject.x, stream);
+    LUCID_ASSIGN(const bool reaches, is_right(Along(subject.x, end, 1)));
+    if (reaches) continue;
     double low = 0, high = 1;
     for (int i = 0; i < kDistanceSteps; ++i) {
       const double middle = (low + high) / 2;
-      (ask(Along(row, end, middle)) == label ? low : high) = middle;
+      LUCID_ASSIGN(const bool inside, is_right(Along(subject.x, end, middle)));
+      (inside ? low : high) = middle;
     }
     nearest = std::min(nearest, high);
   }
   return nearest;
 }
 
-// The share of N's labels among the answers to the first `count` disagreements.
-double DisagreementScore(const Target& target, const Labels& network, std::size_t count,
-                         const Oracle& ask) {
-  if (target.disagreements.empty()) return std::numeric_limits<double>::quiet_NaN();
-  count = std::min(count, target.disagreements.size());
+// The share of N's labels among the answers.
+Result<double> DisagreementScore(std::span<const Disagreement> disagreements, const Oracle& ask) {
   std::int64_t in = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::vector<float>& x = target.disagreements[i];
-    in += ask(x) == network(x);
+  for (const Disagreement& disagreement : disagreements) {
+    LUCID_ASSIGN(const std::int32_t label, ask(disagreement.x));
+    in += label == disagreement.label;
   }
-  return static_cast<double>(in) / static_cast<double>(count);
+  return static_cast<double>(in) / static_cast<double>(disagreements.size());
 }
 
 }  // namespace
 
-std::vector<std::vector<float>> FindDisagreements(const Labels& network, const Labels& without,
-                                                  const Table& train, std::int64_t count,
-                                                  Stream& stream) {
+std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
+                                            const NetworkLabels& without, const Table& train,
+                                            std::int64_t count, Stream& stream) {
   const auto any_row = [&] {
     return train.row(
         static_cast<std::int64_t>(stream.Below(static_cast<std::uint64_t>(train.rows()))));
   };
-  std::vector<std::vector<float>> best;
+  std::vector<Disagreement> best;
   double widest = 0;
   for (int segment = 0; segment < kSegments; ++segment) {
     const auto a = any_row(), b = any_row();
@@ -110,13 +118,14 @@ std::vector<std::vector<float>> FindDisagreements(const Labels& network, const L
     for (std::size_t k = 0; k < a.size(); ++k) square += (a[k] - b[k]) * (a[k] - b[k]);
     const double width = std::abs(mine - other) * std::sqrt(square);
     if (width <= widest) continue;
-    std::vector<std::vector<float>> found;
+    std::vector<Disagreement> found;
     for (std::int64_t i = 0; i < count; ++i) {
       // Rounded to float32 some may have crossed over, or be one: those are left out.
       const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(count);
       std::vector<float> x = Along(a, b, mine + (other - mine) * share);
-      const bool is_new = found.empty() || found.back() != x;
-      if (is_new && network(x) != without(x)) found.push_back(std::move(x));
+      if (!found.empty() && found.back().x == x) continue;
+      const std::int32_t label = network(x);
+      if (label != without(x)) found.push_back({std::move(x), label});
     }
     if (found.empty()) continue;
     widest = width;
@@ -125,19 +134,22 @@ std::vector<std::vector<float>> FindDisagreements(const Labels& network, const L
   return best;
 }
 
-double Score(Attack attack, const Target& target, const Labels& network, const Table& train,
-             const Oracle& ask, Stream& stream) {
+bool NeedsDisagreements(Attack attack) {
+  return attack == Attack::kDistinguisher || attack == Attack::kAveraging;
+}
+
+Result<double> Score(Attack attack, const Subject& subject, const Oracle& ask, Stream& stream) {
   switch (attack) {
     case Attack::kGap:
-      return GapScore(target, train, ask);
+      return GapScore(subject, ask);
     case Attack::kNoise:
-      return NoiseScore(target, train, ask, stream);
+      return NoiseScore(subject, ask, stream);
     case Attack::kBoundary:
-      return BoundaryScore(target, train, ask, stream);
+      return BoundaryScore(subject, ask, stream);
     case Attack::kDistinguisher:
-      return DisagreementScore(target, network, 1, ask);
+      return DisagreementScore(subject.disagreements.first(1), ask);
     default:
-      return DisagreementScore(target, network, target.disagreements.size(), ask);
+      return DisagreementScore(subject.disagreements, ask);
   }
 }
 

@@ -12,26 +12,35 @@
 
 namespace lucid {
 
-// A training row under attack.
-struct Target {
-  std::int64_t row = 0;
-  Labels without;  // N_-i
-  // Inputs side by side at which N and N_-i give different labels; empty if none was found.
-  std::vector<std::vector<float>> disagreements;
+// An input at which N and the network without the row give different labels.
+struct Disagreement {
+  std::vector<float> x;
+  std::int32_t label = 0;  // N's
+};
+
+// What the attacker knows: a row that may have been in the training set.
+struct Subject {
+  std::span<const float> x;
+  std::int32_t label = 0;
+  std::span<const Disagreement> disagreements = {};  // side by side
 };
 
 // Looks for `count` inputs between two crossings of one segment: N's and N_-i's. Segments join
-// training rows of different labels; the one whose crossings are farthest apart is taken.
-std::vector<std::vector<float>> FindDisagreements(const Labels& network, const Labels& without,
-                                                  const Table& train, std::int64_t count,
-                                                  Stream& stream);
+// training rows of different labels; the one whose crossings are farthest apart is taken. Empty if
+// none was found.
+std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
+                                            const NetworkLabels& without, const Table& train,
+                                            std::int64_t count, Stream& stream);
 
-using Oracle = std::function<std::int32_t(std::span<const float> x)>;
+// The answer to one query; kRefused: the access refuses the input. Errors end the attack.
+using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;
+inline constexpr std::int32_t kRefused = -1;
 
-// What the attacker thinks after asking: higher means "in". NaN: it has nothing to ask. Requires:
-// not kTiming.
-double Score(Attack attack, const Target& target, const Labels& network, const Table& train,
-             const Oracle& ask, Stream& stream);
+bool NeedsDisagreements(Attack attack);
+
+// What the attacker thinks after asking: higher means "in". Requires: not kTiming; disagreements if
+// the attack needs them. Errors: of `ask`.
+Result<double> Score(Attack attack, const Subject& subject, const Oracle& ask, Stream& stream);
 // The most queries that Score asks.
 std::int64_t QueriesOf(Attack attack, std::int64_t duplicates);
 

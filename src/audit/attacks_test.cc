@@ -8,9 +8,9 @@ namespace lucid {
 namespace {
 
 // Class 1 where x_0 > boundary: linear, so crossings are known.
-Labels Threshold(double boundary) {
+NetworkLabels Threshold(double boundary) {
   const Architecture architecture = Architecture::FromCanonical("2 > 2").value();
-  return Labels::Of({architecture, {0, 0, 1, 0, 0, static_cast<float>(-boundary)}}).value();
+  return NetworkLabels::Of({architecture, {0, 0, 1, 0, 0, static_cast<float>(-boundary)}}).value();
 }
 
 Table Grid() {
@@ -26,11 +26,12 @@ Table Grid() {
 
 TEST(Attacks, DisagreementsAreBetweenTheTwoBoundaries) {
   Stream stream(1, "test");
-  const Labels network = Threshold(0.5), without = Threshold(0.51);
+  const NetworkLabels network = Threshold(0.5), without = Threshold(0.51);
   const auto found = FindDisagreements(network, without, Grid(), 51, stream);
   ASSERT_GT(found.size(), 40);
-  for (const std::vector<float>& x : found) {
-    EXPECT_NE(network(x), without(x));
+  for (const auto& [x, label] : found) {
+    EXPECT_EQ(network(x), label);
+    EXPECT_NE(without(x), label);
     EXPECT_GT(x[0], 0.5f);
     EXPECT_LE(x[0], 0.5101f);
   }
@@ -43,29 +44,30 @@ TEST(Attacks, EqualNetworksNeverDisagree) {
 
 TEST(Attacks, TheDistinguisherTellsTheTwoWorldsApart) {
   Stream stream(1, "test");
-  const Labels network = Threshold(0.5);
+  const NetworkLabels network = Threshold(0.5), without = Threshold(0.51);
   const Table train = Grid();
-  Target target{0, Threshold(0.51), {}};
+  const auto disagreements = FindDisagreements(network, without, train, 5, stream);
+  const Subject subject{train.row(0), train.y[0], disagreements};
   for (const Attack attack : {Attack::kDistinguisher, Attack::kAveraging}) {
-    const auto score = [&](const Labels& world) {
+    EXPECT_TRUE(NeedsDisagreements(attack));
+    const auto score = [&](const NetworkLabels& world) {
       return Score(
-          attack, target, network, train, [&](auto x) { return world(x); }, stream);
+                 attack, subject, [&](auto x) { return world(x); }, stream)
+          .value();
     };
-    target.disagreements.clear();
-    EXPECT_TRUE(std::isnan(score(network)));
-    target.disagreements = FindDisagreements(network, target.without, train, 5, stream);
     EXPECT_EQ(score(network), 1);
-    EXPECT_EQ(score(target.without), 0);
+    EXPECT_EQ(score(without), 0);
   }
 }
 
 TEST(Attacks, ScoresOfRowsAreWhatTheirNamesSay) {
   const Table train = Grid();
-  const Labels network = Threshold(0.495);  // right on every row
+  const NetworkLabels network = Threshold(0.495);  // right on every row
   const Oracle ask = [&](auto x) { return network(x); };
   const auto score = [&](Attack attack, std::int64_t row) {
     Stream stream(2, "score");
-    return Score(attack, {row, Threshold(0), {}}, network, train, ask, stream);
+    EXPECT_FALSE(NeedsDisagreements(attack));
+    return Score(attack, {train.row(row), train.y[row]}, ask, stream).value();
   };
   EXPECT_EQ(score(Attack::kGap, 0), 1);
   EXPECT_EQ(score(Attack::kNoise, 0), 1) << "ten deviations from the boundary";
@@ -76,10 +78,10 @@ TEST(Attacks, ScoresOfRowsAreWhatTheirNamesSay) {
 
 TEST(Attacks, AskNoMoreThanTheySay) {
   const Table train = Grid();
-  const Labels network = Threshold(0.495);
+  const NetworkLabels network = Threshold(0.495);
   Stream stream(3, "count");
-  Target target{20, Threshold(0.51), {}};
-  target.disagreements = FindDisagreements(network, target.without, train, 9, stream);
+  const auto disagreements = FindDisagreements(network, Threshold(0.51), train, 9, stream);
+  const Subject subject{train.row(20), train.y[20], disagreements};
   for (const Attack attack : AllAttacks()) {
     if (attack == Attack::kTiming) continue;
     std::int64_t asked = 0;
@@ -87,9 +89,23 @@ TEST(Attacks, AskNoMoreThanTheySay) {
       ++asked;
       return network(x);
     };
-    Score(attack, target, network, train, ask, stream);
+    ASSERT_TRUE(Score(attack, subject, ask, stream).ok());
     EXPECT_LE(asked, QueriesOf(attack, 9)) << NameOf(attack);
     EXPECT_GT(asked, 0);
+  }
+}
+
+TEST(Attacks, AnAccessThatFailsEndsThem) {
+  const Table train = Grid();
+  Stream stream(4, "fail");
+  const auto disagreements = FindDisagreements(Threshold(0.5), Threshold(0.51), train, 9, stream);
+  const Subject subject{train.row(20), train.y[20], disagreements};
+  const Oracle ask = [](auto) -> Result<std::int32_t> { return IoError("the server is away"); };
+  for (const Attack attack : AllAttacks()) {
+    if (attack == Attack::kTiming) continue;
+    const auto score = Score(attack, subject, ask, stream);
+    ASSERT_FALSE(score.ok()) << NameOf(attack);
+    EXPECT_EQ(score.error().message, "the server is away");
   }
 }
 

@@ -38,21 +38,27 @@ std::vector<double> EverySecond(std::span<const double> values, std::size_t firs
   return half;
 }
 
-// ln of the smallest ratio that two counts leave, or -inf.
-double LogRatio(std::int64_t high, std::int64_t of_high, std::int64_t low, std::int64_t of_low,
-                double risk) {
-  const double above = LowerProbability(high, of_high, risk);
-  return std::log(above) - std::log(UpperProbability(low, of_low, risk));
+// A share of trials.
+struct Count {
+  std::int64_t count, of;
+};
+
+// ln of the smallest ratio that two counts leave once delta is allowed for, or -inf:
+// P <= e^epsilon Q + delta.
+double LogRatio(Count high, Count low, double risk, double delta) {
+  const double above = std::max(0.0, LowerProbability(high.count, high.of, risk) - delta);
+  return std::log(above) - std::log(UpperProbability(low.count, low.of, risk));
 }
 
 double EpsilonAt(double threshold, std::span<const double> in, std::span<const double> out,
-                 double risk) {
+                 double risk, double delta) {
   const std::int64_t n = std::ssize(in), m = std::ssize(out);
   const std::int64_t tp = CountAbove(in, threshold), fp = CountAbove(out, threshold);
-  // Four ratios of two bounds each.
-  const double each = risk / 8;
-  return std::max({LogRatio(tp, n, fp, m, each), LogRatio(m - fp, m, n - tp, n, each),
-                   LogRatio(fp, m, tp, n, each), LogRatio(n - tp, n, m - fp, m, each), 0.0});
+  const Count in_above{tp, n}, in_below{n - tp, n}, out_above{fp, m}, out_below{m - fp, m};
+  const double each = risk / 8;  // four ratios of two bounds
+  const auto ratio = [&](Count high, Count low) { return LogRatio(high, low, each, delta); };
+  return std::max({ratio(in_above, out_above), ratio(out_below, in_below),
+                   ratio(out_above, in_above), ratio(in_below, out_below), 0.0});
 }
 
 }  // namespace
@@ -99,18 +105,19 @@ double UpperProbability(std::int64_t successes, std::int64_t trials, double risk
       static_cast<double>(trials), static_cast<double>(successes), risk);
 }
 
-double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk) {
+double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk,
+                         double delta) {
   const std::vector<double> in_chosen = EverySecond(in, 0), in_judged = EverySecond(in, 1);
   const std::vector<double> out_chosen = EverySecond(out, 0), out_judged = EverySecond(out, 1);
   if (in_judged.empty() || out_judged.empty()) return 0;
   double best = -1, best_threshold = -HUGE_VAL;
   for (const double threshold : Thresholds(in_chosen, out_chosen)) {
-    const double epsilon = EpsilonAt(threshold, in_chosen, out_chosen, risk);
+    const double epsilon = EpsilonAt(threshold, in_chosen, out_chosen, risk, delta);
     if (epsilon <= best) continue;
     best = epsilon;
     best_threshold = threshold;
   }
-  return EpsilonAt(best_threshold, in_judged, out_judged, risk);
+  return EpsilonAt(best_threshold, in_judged, out_judged, risk, delta);
 }
 
 double WelchT(std::span<const double> a, std::span<const double> b) {

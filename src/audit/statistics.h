@@ -20,8 +20,10 @@ double UpperProbability(std::int64_t successes, std::int64_t trials, double risk
 // A lower bound of the epsilon of any mechanism that gives such scores, >= 0, too large with
 // probability at most `risk`: max of ln(TPR_lo / FPR_hi), ln(TNR_lo / FNR_hi) and the same with the
 // guess turned round, at the threshold that is best on the even trials, judged on the odd ones.
-// Scores must be independent trials.
-double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk);
+// `delta`: of a mechanism that is (epsilon, delta)-DP; the numerators are less by it. Scores must
+// be independent trials.
+double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk,
+                         double delta = 0);
 
 // (mean a - mean b) / sqrt(var a / n + var b / m). Requires: two values or more in each.
 double WelchT(std::span<const double> a, std::span<const double> b);

@@ -58,6 +58,23 @@ TEST(AuditStatistics, EpsilonOfAKnownMechanism) {
   }
 }
 
+// Gives the row away with probability delta and says nothing otherwise: (0, delta)-DP. Without
+// delta the bound would be infinite in the limit; with it, it is 0.
+TEST(AuditStatistics, DeltaIsAllowedFor) {
+  constexpr double kDelta = 0.05;
+  Stream stream(6, "delta");
+  std::vector<double> in, out;
+  for (int i = 0; i < 20'000; ++i) {
+    in.push_back(stream.Uniform() < kDelta ? 1 : 0);
+    out.push_back(0);
+  }
+  EXPECT_GT(EpsilonLowerBound(in, out, 1e-6), 2);
+  EXPECT_EQ(EpsilonLowerBound(in, out, 1e-6, kDelta), 0);
+  EXPECT_LT(EpsilonLowerBound(in, out, 1e-6, kDelta / 2), EpsilonLowerBound(in, out, 1e-6));
+  // A mechanism that is worse than its delta is not excused.
+  EXPECT_GT(EpsilonLowerBound(in, out, 1e-6, kDelta / 4), 1);
+}
+
 TEST(AuditStatistics, WelchOfKnownSamples) {
   const std::vector<double> a = {1, 2, 3}, b = {3, 5, 7, 9};
   // Means 2 and 6, variances 1 and 20/3.

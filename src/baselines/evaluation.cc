@@ -34,7 +34,7 @@ GuardKind GuardOf(Method m) {
   return m == Method::kSpatial ? GuardKind::kSpatial : GuardKind::kExact;
 }
 
-double AccuracyOf(const Labels& label, const Table& table) {
+double AccuracyOf(const NetworkLabels& label, const Table& table) {
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < table.rows(); ++i) right += label(table.row(i)) == table.y[i];
   return static_cast<double>(right) / static_cast<double>(table.rows());
@@ -47,8 +47,8 @@ struct Study {
   const ProgressCallback& progress;
   std::stop_token stop;
   RunNetwork opened;
-  Labels label;  // of N
-  Table test;    // canonical
+  NetworkLabels label;  // of N
+  Table test;           // canonical
   std::vector<std::int64_t> equal_inputs;
   double accuracy;  // of N
 
@@ -243,7 +243,7 @@ Result<EvaluationRow> TrainedRow(const Study& study, Method method, double asked
   std::vector<double> accuracies;
   row.training_seconds = 0;
   for (const TrainedBaseline& baseline : baselines) {
-    LUCID_ASSIGN(const Labels label, Labels::Of(baseline.network));
+    LUCID_ASSIGN(const NetworkLabels label, NetworkLabels::Of(baseline.network));
     accuracies.push_back(AccuracyOf(label, study.test));
     row.training_seconds += baseline.seconds;
   }
@@ -262,7 +262,7 @@ Result<EvaluationRow> TrainedRow(const Study& study, Method method, double asked
     row.delta = study.options.delta;
     row.clip = study.options.clip;
   }
-  LUCID_ASSIGN(const Labels first, Labels::Of(baselines.front().network));
+  LUCID_ASSIGN(const NetworkLabels first, NetworkLabels::Of(baselines.front().network));
   TimeAccess(study, row, [&](std::int64_t i) { return first(study.test.row(i)); });
   return row;
 }
@@ -369,7 +369,7 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
   }
   Table rows = test;
   if (std::ranges::any_of(methods, IsGuard)) LUCID_TRY(Canonicalize(run, options, rows));
-  LUCID_ASSIGN(Labels label, Labels::Of(opened.network));
+  LUCID_ASSIGN(NetworkLabels label, NetworkLabels::Of(opened.network));
   const double accuracy = AccuracyOf(label, rows);
   std::vector<std::int64_t> equal_inputs = EqualInputs(rows);
   const Study study{run,

@@ -10,10 +10,10 @@
 namespace lucid {
 
 // Labels of one network by the forward pass that guards use: times of one kind. One thread.
-class Labels {
+class NetworkLabels {
  public:
-  static Result<Labels> Of(const Network& network) {
-    Labels labels(network.architecture);
+  static Result<NetworkLabels> Of(const Network& network) {
+    NetworkLabels labels(network.architecture);
     LUCID_TRY(labels.network_.Set(0, network.parameters));
     return labels;
   }
@@ -23,7 +23,7 @@ class Labels {
   }
 
  private:
-  explicit Labels(const Architecture& architecture) : network_(architecture, 1) {}
+  explicit NetworkLabels(const Architecture& architecture) : network_(architecture, 1) {}
   PackedNetworks network_;
   mutable PassMemory memory_;
 };

@@ -33,6 +33,11 @@ void LinearTicks(Axis& axis, int count) {
     const double value = std::round(axis.low / step + k) * step;
     axis.ticks.push_back({value, ShortNumber(value)});
   }
+  // Steps so small that few digits do not show them: 99.74, 99.745, 99.75.
+  const auto same = [](const Tick& a, const Tick& b) { return a.text == b.text; };
+  if (std::ranges::adjacent_find(axis.ticks, same) == axis.ticks.end()) return;
+  const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 12);
+  for (Tick& tick : axis.ticks) tick.text = fmt::format("{:.{}f}", tick.value, decimals);
 }
 
 // Few near the dense upper end: each at least twice the one before.

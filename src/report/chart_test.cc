@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "report/markup_check.h"
 
@@ -48,6 +50,16 @@ TEST(Axis, PlacesItsTicksInAscendingOrderFromEndToEnd) {
         EXPECT_TRUE(axis.Share(value) >= 0 && axis.Share(value) <= 1);
       }
     }
+  }
+}
+
+TEST(Axis, NoTwoTicksReadTheSame) {
+  for (const auto& [low, high] : {std::pair(99.7333, 99.75), std::pair(99.97, 99.98),
+                                  std::pair(1234.5671, 1234.5679), std::pair(0.12345, 0.123456)}) {
+    const double values[] = {low, high};
+    const std::vector<std::string> texts = Texts(AxisAround("", values));
+    EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), texts.size())
+        << testing::PrintToString(texts);
   }
 }
 

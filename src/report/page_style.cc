@@ -57,8 +57,8 @@ table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font
 th,td{padding:8px 14px;text-align:right;border-top:1px solid var(--line);vertical-align:top}
 thead th{border-top:0;color:var(--quiet);font-weight:600;vertical-align:bottom;line-height:1.35}
 .l{text-align:left}
-tbody th{font-weight:600}
-td{white-space:nowrap}
+tbody th{font-weight:600;white-space:nowrap}
+td{white-space:nowrap}td.l:last-child{white-space:normal}
 td.loud{color:var(--loud);font-weight:650}
 table.facts td{text-align:left;white-space:normal;overflow-wrap:anywhere}
 table.facts th{width:230px;font-weight:500;color:var(--quiet);text-align:left}

@@ -150,9 +150,12 @@ class Page {
            tested ? "of the test rows get their label from N"
                   : "of the training rows get their label from N");
     if (const EvaluationRow* best = CheapestGuard()) {
-      Figure("", fmt::format("{:.2f} points", 100 * best->accuracy_drop),
-             fmt::format("of accuracy is what privacy costs at \u03b5 = {} ({} guard)",
-                         best->epsilon, NameOf(best->method)));
+      // Where N is wrong, noise is right now and then: the accuracy may even grow.
+      const bool costs = best->accuracy_drop >= 0;
+      Figure("", fmt::format("{:.2f} points", 100 * std::abs(best->accuracy_drop)),
+             fmt::format("of accuracy {} at \u03b5 = {} ({} guard)",
+                         costs ? "is what privacy costs" : "is gained, not lost,", best->epsilon,
+                         NameOf(best->method)));
       Figure("", ShareText(best->noised_fraction),
              fmt::format("of the test rows get a noised answer ({} guard)", NameOf(best->method)));
     }
@@ -299,7 +302,8 @@ class Page {
     Add("<p>For a training row a coin decides whether the access answers from N or from the "
         "network trained without the row; the attacker guesses which. From the guesses follows "
         "what &#949; is <em>at least</em>, wrong with a probability of at most {}. A claim that "
-        "such a number exceeds is broken.</p>\n",
+        "such a number exceeds is broken. &#949; is per query; of privately trained networks it is "
+        "for all queries, and they are attacked with training rows against test rows.</p>\n",
         kAuditRisk);
     if (!report_.audit->Holds()) {
       Add("<div class=\"note\"><p><strong>A claim does not hold.</strong> See the rows in the loud "
@@ -311,7 +315,9 @@ class Page {
     Add("</details>\n");
     Add("<p class=\"quiet\">AUC 0.5 and advantage 0: no better than a coin. <em>timing</em> asks "
         "another question: is a noised input told from others by the time it takes (Welch's "
-        "t)?</p>\n");
+        "t)? Worlds: <em>leave-one-out</em> is the theorem's; <em>train-test</em> compares rows of "
+        "the training set with others; <em>re-certified</em> estimates what is not promised: that "
+        "a service certified without the row would have another noised region.</p>\n");
     for (const std::string& why : report_.audit->left_out) {
       Add("<p class=\"missing\">left out: {}</p>\n", EscapedMarkup(why));
     }

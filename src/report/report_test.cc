@@ -93,7 +93,8 @@ Audit SomeAudit(const Manifest& manifest) {
   audit.run_key = manifest.run_key;
   AuditRow row;
   row.attack = Attack::kDistinguisher;
-  row.access = Method::kScalar;
+  row.access = "scalar";
+  row.world = World::kLeaveOneOut;
   row.epsilon = 1;
   row.queries = 1;
   row.auc = 0.625;
@@ -176,8 +177,8 @@ TEST(Report, ShowsTheNumbersOfTheFiles) {
   EXPECT_EQ(scalar[2].exact, "0.8125");
   EXPECT_EQ(scalar[2].shown, "81.25 %");
   EXPECT_EQ(scalar[5].shown, "4.32 ms");
-  EXPECT_EQ(TableOf(tables, "audit").rows[0][6].exact, "0.375");
-  EXPECT_EQ(TableOf(tables, "audit").rows[0][9].shown, "holds");
+  EXPECT_EQ(TableOf(tables, "audit").rows[0][7].exact, "0.375");
+  EXPECT_EQ(TableOf(tables, "audit").rows[0][10].shown, "holds");
   const std::string page = ReportPage(report);
   for (const char* number : {"81.25 %", "0.375", "1 of 1", "2.50 points", "1,234"}) {
     EXPECT_THAT(page, HasSubstr(number));

@@ -60,8 +60,10 @@ EvaluationRow ReadEvaluationRow(JsonFields& fields, const Json& json, const std:
 AuditRow ReadAuditRow(JsonFields& fields, const std::string& at) {
   AuditRow row;
   row.attack = Named<Attack>(fields, at + "attack", AttackNamed);
-  row.access = Named<Method>(fields, at + "access", MethodNamed);
+  row.access = fields.Text(at + "access");
+  if (!fields.IsNull(at + "world")) row.world = Named<World>(fields, at + "world", WorldNamed);
   row.epsilon = fields.Number(at + "epsilon");
+  row.delta = fields.Number(at + "delta");
   row.auc = fields.Number(at + "auc");
   row.advantage = fields.Number(at + "advantage");
   row.epsilon_lower = fields.Number(at + "epsilon_lower");

@@ -41,7 +41,8 @@ Audit SomeAudit() {
   audit.version = "1";
   AuditRow row;
   row.attack = Attack::kTiming;
-  row.access = Method::kScalar;
+  row.access = "scalar";
+  row.world = World::kLeaveOneOut;
   row.epsilon_lower = kNan;
   row.claimed = 2;
   row.holds = false;

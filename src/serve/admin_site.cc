@@ -31,7 +31,7 @@ std::optional<Response> AdminSite::Admit(Exchange& exchange) const {
   if (std::ranges::find(kPaths, head.path) == std::end(kPaths)) {
     return ErrorResponse(404, "there is nothing at this path");
   }
-  if (head.method != Method::kGet && head.method != Method::kHead) {
+  if (head.method != HttpMethod::kGet && head.method != HttpMethod::kHead) {
     Response response = ErrorResponse(405, "use GET here");
     response.fields.emplace_back("Allow", "GET, HEAD");
     return response;

@@ -15,11 +15,11 @@
 
 namespace lucid {
 
-enum class Method : std::uint8_t { kGet, kHead, kPost, kOther };
+enum class HttpMethod : std::uint8_t { kGet, kHead, kPost, kOther };
 
 // What the fields of a request say. Views live as long as the exchange.
 struct RequestHead {
-  Method method = Method::kOther;
+  HttpMethod method = HttpMethod::kOther;
   std::string_view method_name;
   std::string_view path;  // without the query
   std::string_view content_type, content_encoding;

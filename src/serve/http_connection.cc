@@ -39,16 +39,16 @@ std::chrono::nanoseconds Seconds(double seconds) {
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-Method MethodOf(http::verb verb) {
+HttpMethod MethodOf(http::verb verb) {
   switch (verb) {
     case http::verb::get:
-      return Method::kGet;
+      return HttpMethod::kGet;
     case http::verb::head:
-      return Method::kHead;
+      return HttpMethod::kHead;
     case http::verb::post:
-      return Method::kPost;
+      return HttpMethod::kPost;
     default:
-      return Method::kOther;
+      return HttpMethod::kOther;
   }
 }
 
@@ -347,9 +347,9 @@ class HttpConnection final : public Connection,
     if (expect != request.end() && !boost::beast::iequals(expect->value(), "100-continue")) {
       return ErrorResponse(417, "the only expectation that can be met is 100-continue");
     }
-    const Method method = exchange_.head.method;
+    const HttpMethod method = exchange_.head.method;
     const bool has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0;
-    if (has_body && (method == Method::kGet || method == Method::kHead)) {
+    if (has_body && (method == HttpMethod::kGet || method == HttpMethod::kHead)) {
       return ErrorResponse(400, "a GET or HEAD request must not have a body");
     }
     return std::nullopt;
@@ -406,7 +406,7 @@ class HttpConnection final : public Connection,
     deadline_ = Clock::now() + Seconds(limits_.request_seconds);
     close_ = close || worker_.closing() || !has_head_ || !parser_->get().keep_alive();
     const Framing framing{kTls, !close_, has_head_ && parser_->get().version() == 10,
-                          exchange_.head.method == Method::kHead};
+                          exchange_.head.method == HttpMethod::kHead};
     out_.clear();
     Encode(response, framing, out_);
     status_ = response.status;

@@ -131,8 +131,8 @@ std::optional<Response> PublicSite::Admit(Exchange& exchange) const {
   const auto route = RouteOf(head.path);
   if (!route) return ErrorResponse(404, "there is nothing at this path");
   exchange.endpoint = route->endpoint;
-  const bool get = head.method == Method::kGet || head.method == Method::kHead;
-  if (route->post ? head.method != Method::kPost : !get) {
+  const bool get = head.method == HttpMethod::kGet || head.method == HttpMethod::kHead;
+  if (route->post ? head.method != HttpMethod::kPost : !get) {
     const std::string_view allowed = route->post ? "POST" : "GET, HEAD";
     Response response = ErrorResponse(405, fmt::format("use {} here", allowed));
     response.fields.emplace_back("Allow", allowed);

@@ -57,7 +57,8 @@ class PublicSiteTest : public testing::Test {
     keys_ = std::make_shared<const ApiKeys>(std::move(created.keys));
     key_ = "Bearer " + created.key;
   }
-  Response Get(const PublicSite& site, std::string_view path, Method method = Method::kGet) {
+  Response Get(const PublicSite& site, std::string_view path,
+               HttpMethod method = HttpMethod::kGet) {
     exchange_.head = {};
     exchange_.head.path = path;
     exchange_.head.method = method;
@@ -67,7 +68,7 @@ class PublicSiteTest : public testing::Test {
   Response Post(const PublicSite& site, std::string_view path, const std::string& body) {
     exchange_.head = {};
     exchange_.head.path = path;
-    exchange_.head.method = Method::kPost;
+    exchange_.head.method = HttpMethod::kPost;
     exchange_.head.content_type = "Application/JSON ; charset=utf-8";
     exchange_.head.has_body_length = true;
     exchange_.head.authorization = key_;
@@ -142,10 +143,10 @@ TEST_F(PublicSiteTest, RefusesByTheHeadAlone) {
   const Response post = Post(site, "/v2", "{}");
   EXPECT_EQ(post.status, 405);
   EXPECT_EQ(Field(post, "Allow"), "GET, HEAD");
-  EXPECT_EQ(Get(site, "/v2", Method::kHead).status, 200);
+  EXPECT_EQ(Get(site, "/v2", HttpMethod::kHead).status, 200);
 
   exchange_.head.path = "/predict";
-  exchange_.head.method = Method::kPost;
+  exchange_.head.method = HttpMethod::kPost;
   EXPECT_EQ(site.Admit(exchange_)->status, 411);
   exchange_.head.has_body_length = true;
   EXPECT_EQ(site.Admit(exchange_)->status, 415);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "lucid/certificate/certificate.h"
 #include "support/run_lucid.h"
 
@@ -36,6 +40,7 @@ TEST_F(AuditCommand, TheLeakIsRealAndEveryGuardClosesIt) {
   int open = 0, closed = 0;
   for (const auto& row : json["rows"]) {
     EXPECT_EQ(row["holds"], true) << row;
+    if (row["world"] != "leave-one-out") continue;
     if (row["attack"] != "distinguisher" && row["attack"] != "averaging") continue;
     if (row["access"] == "none") {
       EXPECT_EQ(row["auc"], 1) << row;
@@ -74,11 +79,118 @@ TEST_F(AuditCommand, WordsForWhatIsWrong) {
     return outcome.err;
   };
   EXPECT_THAT(refused("r --attacks magic"), HasSubstr("'magic'"));
-  EXPECT_THAT(refused("r --access dpsgd"), HasSubstr("not dpsgd"));
+  EXPECT_THAT(refused("r --access magic"), HasSubstr("'magic'"));
   EXPECT_THAT(refused("r --epsilon -1"), HasSubstr("-1"));
   EXPECT_THAT(refused("r --targets 0"), HasSubstr("targets is 0"));
   EXPECT_THAT(refused("r --access exact --certificate absent.json"),
               HasSubstr("needs 'absent.json'"));
+  EXPECT_THAT(refused("r --latency-floor 2ms"), HasSubstr("goes with --http"));
+  EXPECT_THAT(refused("r --api-key-file f"), HasSubstr("goes with --url"));
+  EXPECT_THAT(refused("r --url ftp://x"), HasSubstr("is not http://HOST:PORT"));
+  EXPECT_THAT(refused("r --url http://127.0.0.1:1"), HasSubstr("cannot be reached"));
+  EXPECT_THAT(refused("r --url http://127.0.0.1:1 --http"), HasSubstr("attacked by itself"));
+}
+
+// Rows that say which game was played; one against the other is comparable.
+TEST_F(AuditCommand, EveryAccessPlaysTheGamesItCan) {
+  const Outcome outcome =
+      Run("audit r --epsilon 1 --json --targets 20 --retrain 4 --access "
+          "none,exact,naive-noise,naive-idp,dpsgd,alibi");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  std::map<std::string, std::set<std::string>> worlds;  // of an access
+  const nlohmann::json json = outcome.Json();
+  for (const auto& row : json["rows"]) {
+    if (row["attack"] == "timing") {
+      EXPECT_TRUE(row["world"].is_null());
+      continue;
+    }
+    const std::string access = row["access"], world = row["world"];
+    worlds[access].insert(world);
+    const double queries = row["queries"];
+    const bool trained = access == "dpsgd" || access == "alibi";
+    EXPECT_EQ(row["delta"], access == "dpsgd" ? 1e-5 : 0) << row;
+    // What is claimed: queries compose, a private network is private whatever is asked, and
+    // nothing is promised of labels' DP, of N, or where the region is not the theorem's.
+    if (access == "dpsgd") {
+      EXPECT_EQ(row["claimed"], 1) << row;
+    } else if (access == "naive-noise" ||
+               (!trained && access != "none" && world == "leave-one-out")) {
+      EXPECT_EQ(row["claimed"], queries) << row;
+    } else {
+      EXPECT_TRUE(row["claimed"].is_null()) << row;
+    }
+  }
+  using Worlds = std::set<std::string>;
+  const Worlds both = {"leave-one-out", "train-test"};
+  EXPECT_EQ(worlds["none"], both);
+  EXPECT_EQ(worlds["exact"], (Worlds{"leave-one-out", "re-certified", "train-test"}));
+  EXPECT_EQ(worlds["naive-noise"], both);
+  EXPECT_EQ(worlds["naive-idp"], both);
+  EXPECT_EQ(worlds["dpsgd"], (Worlds{"retrained", "train-test"}));
+  EXPECT_EQ(worlds["alibi"], (Worlds{"retrained", "train-test"}));
+}
+
+// The same leak and the same guard, through the server that users run.
+TEST_F(AuditCommand, OverHttpTheLeakIsRealAndClosed) {
+  const Outcome outcome =
+      Run("audit r --http --latency-floor 2ms --access none,exact --epsilon 0,1 "
+          "--attacks gap,distinguisher,timing --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  int open = 0, closed = 0, timed = 0, floored = 0;
+  const nlohmann::json json = outcome.Json();
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["holds"], true) << row;
+    const std::string access = row["access"];
+    timed += row["attack"] == "timing" && access.ends_with(" over http");
+    floored += access.ends_with(" over http, floor 2 ms");
+    if (row["attack"] != "distinguisher" || !access.ends_with(" over http")) continue;
+    if (access == "none over http") {
+      EXPECT_EQ(row["auc"], 1) << row;
+      ++open;
+    } else if (row["epsilon"] == 0) {
+      // 0.3 are four standard errors of 60 guesses.
+      EXPECT_NEAR(row["auc"].get<double>(), 0.5, 0.3) << row;
+      ++closed;
+    }
+  }
+  EXPECT_EQ(open, 1);
+  EXPECT_EQ(closed, 1);
+  EXPECT_EQ(timed, 2);
+  EXPECT_EQ(floored, 2);
+}
+
+// A server that somebody else runs: with its key, without it, and when it has had enough.
+TEST_F(AuditCommand, AServerElsewhereIsAttackedByItsUrl) {
+  for (const char* id : {"calm", "hasty"}) {
+    const std::string rate = id == std::string("hasty") ? " --rate 1 --burst 3" : "";
+    const Outcome made = Run(std::string("keys create --file keys.toml --id ") + id + rate);
+    ASSERT_EQ(made.code, 0) << made;
+    WriteBytes(folder_ / id, made.out);
+  }
+  Process server(Words("serve r --key-file guard.key --listen 127.0.0.1:0 --admin 127.0.0.1:0 "
+                       "--api-keys keys.toml --ready-file ready"),
+                 {.folder = folder_.path()});
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(folder_ / "ready"); }, 30));
+  const std::string url = "http://" + ReadJson(folder_ / "ready")["listen"].get<std::string>();
+  const std::string command = "audit r --json --attacks gap,timing --url " + url;
+
+  const Outcome outcome = Run(command + " --api-key-file calm");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json rows = outcome.Json()["rows"];
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0]["access"], url);
+  EXPECT_EQ(rows[0]["world"], "train-test");
+  EXPECT_TRUE(rows[0]["claimed"].is_null());
+  EXPECT_EQ(rows[1]["attack"], "timing");
+
+  const auto refused = [&](const std::string& arguments) {
+    const Outcome refusal = Run(command + arguments);
+    EXPECT_EQ(refusal.code, 2) << refusal;
+    EXPECT_EQ(std::ranges::count(refusal.err, '\n'), 1) << refusal;
+    return refusal.err;
+  };
+  EXPECT_THAT(refused(" --quiet"), HasSubstr("401"));
+  EXPECT_THAT(refused(" --quiet --api-key-file hasty"), HasSubstr("429"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -15,9 +16,6 @@
 
 namespace lucid {
 
-// All attacks but the last play the game of the theorem: for a training row i a coin decides
-// whether the access answers from N or from N_-i, the network trained without it, and the attacker,
-// who knows the row, guesses which. The noised region is that of the deployed guard in both worlds.
 enum class Attack {
   kGap,            // in iff the row gets its label
   kNoise,          // share of noisy copies of the row that get its label
@@ -30,33 +28,73 @@ std::string_view NameOf(Attack attack);  // "gap", "noise", "boundary", "disting
 Result<Attack> AttackNamed(std::string_view name);
 std::span<const Attack> AllAttacks();
 
+// The two worlds that the attacker, who knows a row, must tell apart.
+enum class World {
+  // The theorem's: answers come from N, or from N_-i, the network trained without the row. The
+  // noised region is that of the deployed guard in both.
+  kLeaveOneOut,
+  // For information, of the exact guard: as kLeaveOneOut, but the service without row i was
+  // certified anew, so that its region is another one. Networks without two rows are not trained:
+  // the logits of the one without i and j are taken to be those of N_-i plus N_-j minus N.
+  kRecertified,
+  // One network; the row is one that it was trained on, or a test row. Says what it should only if
+  // both are drawn from one distribution.
+  kTrainTest,
+  // Trained baselines: two networks, trained anew by the same algorithm with the row and without.
+  kRetrained,
+};
+std::string_view NameOf(World world);  // "leave-one-out", "re-certified", "train-test", "retrained"
+Result<World> WorldNamed(std::string_view name);
+
+// Access over HTTP, beside that in this process: `lucid serve` itself, on a free port of loopback.
+struct HttpAuditOptions {
+  std::string scratch;       // an existing folder for the servers' keys and ledgers
+  double latency_floor = 0;  // seconds; above 0: kTiming is also played against this floor
+};
+
+// A server that somebody else runs, asked instead of all other accesses.
+struct UrlAuditOptions {
+  std::string url;      // http://HOST:PORT
+  std::string api_key;  // empty: none
+};
+
 struct AuditOptions {
   std::vector<Attack> attacks;  // empty: all
-  // Of kNone, kScalar, kSpatial, kExact, kNaiveNoise. Empty: those whose files the run has.
+  // Empty: those whose files the run has, without kNaiveIdp, which takes minutes.
   std::vector<Method> accesses;
   std::vector<double> epsilons = {0, 1};
   MechanismKind mechanism = MechanismKind::kPaper;
   std::string certificate;       // empty: RUN/certificate.json
   std::int64_t targets = 500;    // rows that are attacked, at most
   std::int64_t duplicates = 51;  // of kAveraging
-  std::uint64_t seed = 0;        // of what the attacker draws; noise is never seeded
+  std::int64_t retrained = 0;    // rows whose pair of networks kRetrained trains; 0: not played
+  std::optional<HttpAuditOptions> http;
+  std::optional<UrlAuditOptions> url;
+  std::uint64_t seed = 0;  // of what the attacker draws; noise is never seeded
+  int threads = 0;         // of training; 0: all cores
 
   Status Validate() const;
 };
 
 struct AuditRow {
   Attack attack = Attack::kGap;
-  Method access = Method::kNone;
-  double epsilon = 0;                            // per query; NaN: unguarded
+  std::string access;          // a method's name, "exact over http", or a URL
+  std::optional<World> world;  // none for kTiming
+  double epsilon = 0;  // per query; of training for kDpSgd and kAlibi; NaN: unguarded, or unknown
+  double delta = 0;    // beside epsilon; 0 but for kDpSgd
   std::int64_t queries = 0;                      // that one guess may take
   std::int64_t trials = 0;                       // guesses in each world
   double auc = 0;                                // of the scores; 1/2: no better than a coin
   double advantage = 0;                          // max |TPR - FPR| over thresholds
   double tpr_at_fpr_01 = 0, tpr_at_fpr_001 = 0;  // at 1 % and 0.1 %
-  // With confidence 1 - kAuditRisk no mechanism with a smaller epsilon gives such guesses. The
-  // threshold is chosen on one half of the trials and judged on the other. NaN for kTiming.
+  // With confidence 1 - kAuditRisk no mechanism with a smaller epsilon (and this delta) gives such
+  // guesses. The threshold is chosen on one half of the trials and judged on the other. NaN for
+  // kTiming.
   double epsilon_lower = 0;
-  double claimed = 0;  // queries * epsilon; NaN: nothing is claimed
+  // What epsilon_lower may not exceed: queries * epsilon of an access that draws for every query,
+  // epsilon of a network trained by DP-SGD. NaN: nothing is claimed (unguarded access, label-DP,
+  // time, a guard's region in kTrainTest and kRecertified).
+  double claimed = 0;
   bool holds = true;   // epsilon_lower <= claimed, or nothing is claimed
   double welch_t = 0;  // kTiming's; NaN otherwise
 };
@@ -74,11 +112,14 @@ struct Audit {
   bool Holds() const;  // every row
 };
 
-// Requires: `train` are the run's training rows, checked against its manifest. Access is in this
-// process. Errors: options; files that are missing (only if asked for by name), damaged or of
-// another run; kInterrupted.
-Result<Audit> RunAudit(const std::string& run, const Table& train, const AuditOptions& options,
-                       const ProgressCallback& progress = {}, std::stop_token stop = {});
+// Requires: `train` are the run's training rows, checked against its manifest; `test` rows of the
+// same schema, perhaps none: then kTrainTest is left out. Networks of kDpSgd and kAlibi are taken
+// from RUN/baselines, or trained and kept there.
+// Errors: options; files that are missing (only if asked for by name), damaged or of another run;
+// a server that is away, refuses the key or the rate (one line); kInterrupted.
+Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& test,
+                       const AuditOptions& options, const ProgressCallback& progress = {},
+                       std::stop_token stop = {});
 
 std::string AuditJson(const Audit& audit);
 std::string AuditText(const Audit& audit);

@@ -1,0 +1,128 @@
+#include "audit/http_worlds.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "audit/access.h"
+#include "audit/http_client.h"
+#include "audit/label_server.h"
+#include "lucid/serve/server.h"
+
+namespace lucid {
+namespace {
+
+ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, GuardKind guard,
+                            const std::string& folder) {
+  const auto in_folder = [&](const char* name) {
+    return (std::filesystem::path(folder) / name).string();
+  };
+  ServeOptions serve;
+  serve.run = options.run;
+  serve.certificate = options.certificate;
+  serve.guard = {.guard = guard, .mechanism = options.mechanism, .epsilon = options.epsilon};
+  serve.key_file = in_folder("guard.key");
+  if (options.epsilon > 0) serve.ledger = in_folder("ledger.db");
+  serve.listen = "127.0.0.1:0";
+  serve.admin = "";
+  serve.latency_floor = options.latency_floor;
+  serve.threads = 1;
+  serve.access_log = false;
+  serve.limits.connections = serve.limits.connections_per_address = 8;
+  serve.limits.grace_seconds = 0;
+  return serve;
+}
+
+// Every deployment has a key and a ledger of its own.
+Result<std::string> NewFolder(const std::string& scratch) {
+  std::error_code error;
+  for (int i = 1; !error; ++i) {
+    const std::filesystem::path folder =
+        std::filesystem::path(scratch) / fmt::format("server-{}", i);
+    if (std::filesystem::create_directory(folder, error)) return folder.string();
+  }
+  return IoError(fmt::format("cannot make a folder in '{}': {}", scratch, error.message()));
+}
+
+// `lucid serve` on a thread.
+class DeployedServer {
+ public:
+  explicit DeployedServer(Server server)
+      : server_(std::move(server)),
+        thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
+  std::string url() const { return "http://" + server_.address(); }
+
+ private:
+  Server server_;
+  std::jthread thread_;  // stops and joins first
+};
+
+}  // namespace
+
+bool IsServed(Method method) {
+  return method == Method::kNone || method == Method::kScalar || method == Method::kSpatial ||
+         method == Method::kExact;
+}
+
+struct HttpWorlds::Impl {
+  Impl(AuditedAccess opened, const NetworkLabels& of_n)
+      : access(std::move(opened)), network(of_n), asked(&network) {}
+
+  // LabelServer's thread answers what this one asks.
+  std::mutex mutex;
+  AuditedAccess access;
+  NetworkLabels network;  // N; a copy, because one thread may use it
+  const NetworkLabels* asked;
+
+  std::unique_ptr<DeployedServer> deployed;  // null: N without a guard
+  std::optional<LabelServer> other;
+  std::optional<HttpClient> to_deployed, to_other;  // end before the servers
+};
+
+HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpWorlds::~HttpWorlds() = default;
+HttpWorlds::HttpWorlds(HttpWorlds&&) noexcept = default;
+
+Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Schema& schema,
+                                    std::int64_t classes, const NetworkLabels& network) {
+  LUCID_ASSIGN(AuditedAccess access,
+               AuditedAccess::Open(options.run, options.certificate, options.method,
+                                   options.mechanism, options.epsilon, classes));
+  auto impl = std::make_unique<Impl>(std::move(access), network);
+  LUCID_ASSIGN(LabelServer other,
+               LabelServer::Start(schema, [&world = *impl](std::span<const float> x) {
+                 const std::lock_guard lock(world.mutex);
+                 return world.access.Ask(*world.asked, x);
+               }));
+  impl->other.emplace(std::move(other));
+  LUCID_ASSIGN(HttpClient to_other, HttpClient::Connect(impl->other->url()));
+  impl->to_other.emplace(std::move(to_other));
+  if (options.method != Method::kNone) {
+    LUCID_ASSIGN(const GuardKind guard, GuardNamed(NameOf(options.method)));
+    LUCID_ASSIGN(const std::string folder, NewFolder(options.scratch));
+    LUCID_ASSIGN(Server server,
+                 Server::Open(ServeOptionsOf(options, guard, folder), [](std::string_view) {}));
+    impl->deployed = std::make_unique<DeployedServer>(std::move(server));
+    LUCID_ASSIGN(HttpClient to_deployed, HttpClient::Connect(impl->deployed->url()));
+    impl->to_deployed.emplace(std::move(to_deployed));
+  }
+  return HttpWorlds(std::move(impl));
+}
+
+Result<std::int32_t> HttpWorlds::AskDeployed(std::span<const float> x) {
+  return impl_->to_deployed ? impl_->to_deployed->Ask(x) : AskOther(impl_->network, x);
+}
+
+Result<std::int32_t> HttpWorlds::AskOther(const NetworkLabels& network, std::span<const float> x) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->asked = &network;
+  }
+  return impl_->to_other->Ask(x);
+}
+
+}  // namespace lucid

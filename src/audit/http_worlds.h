@@ -1,0 +1,50 @@
+// The theorem's two worlds behind HTTP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "baselines/labels.h"
+#include "lucid/baselines/evaluation.h"
+#include "lucid/data/schema.h"
+#include "lucid/guard/mechanism.h"
+
+namespace lucid {
+
+struct HttpWorldsOptions {
+  std::string run, certificate;  // as Guard::Open
+  Method method = Method::kNone;
+  MechanismKind mechanism = MechanismKind::kPaper;
+  double epsilon = 0;
+  std::string scratch;  // an existing folder: the server gets one of its own in it
+  double latency_floor = 0;
+};
+
+// Whether the method can be asked over HTTP: kNone and the guards.
+bool IsServed(Method method);
+
+// "In" is `lucid serve` itself: its guard, keyed draws, ledger and latency floor. "Out" cannot be:
+// no certificate covers another network, so labels of N_-i in the deployed guard's region go
+// through the same HTTP (LabelServer). Of kNone both are LabelServer's. One thread asks.
+class HttpWorlds {
+ public:
+  // Requires: IsServed(options.method). `network`: N, used by kNone only.
+  static Result<HttpWorlds> Open(const HttpWorldsOptions& options, const Schema& schema,
+                                 std::int64_t classes, const NetworkLabels& network);
+  ~HttpWorlds();
+  HttpWorlds(HttpWorlds&&) noexcept;
+  HttpWorlds& operator=(HttpWorlds&&) noexcept = delete;
+
+  Result<std::int32_t> AskDeployed(std::span<const float> x);
+  // `network` must live until the next call.
+  Result<std::int32_t> AskOther(const NetworkLabels& network, std::span<const float> x);
+
+ private:
+  struct Impl;
+  explicit HttpWorlds(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lucid
