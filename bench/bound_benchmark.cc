@@ -96,7 +96,7 @@ Status Run(const Options& options) {
   std::ofstream trace;
   if (!options.trace.empty()) {
     trace.open(options.trace);
-    trace << "run,class,seconds,beta_lower,beta_upper\n";
+    trace << "run,class,seconds,lower,upper\n";
     if (!trace) return Error{ErrorKind::kIo, fmt::format("cannot write '{}'", options.trace)};
   }
   fmt::print("engine   threads   seconds  [beta_lower, beta_upper] and gap of every class\n");
