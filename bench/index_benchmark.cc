@@ -8,8 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
 
 #include "base/parallel.h"
+#include "lucid/certificate/certificate.h"
+#include "lucid/certificate/spatial.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/member_index.h"
@@ -173,29 +176,61 @@ Status Measure(const InputSet& set, const MemberIndex& index, const MemberIndex&
   return Ok();
 }
 
+// The certificate's bounds and those of the boxes, where the run has them.
+struct ProvedBounds {
+  std::optional<Certificate> certificate;
+  std::optional<SpatialBounds> spatial;
+
+  static Result<ProvedBounds> Load(const std::string& run) {
+    ProvedBounds bounds;
+    const std::filesystem::path folder(run);
+    if (const auto path = folder / "certificate.json"; std::filesystem::exists(path)) {
+      LUCID_ASSIGN(bounds.certificate, LoadCertificate(path.string()));
+    }
+    if (const auto path = folder / kSpatialFile; std::filesystem::exists(path)) {
+      LUCID_ASSIGN(bounds.spatial, SpatialBounds::Load(path.string()));
+    }
+    return bounds;
+  }
+  // Where a member disagrees, no bound may be below what N's confidence is at least.
+  bool Hold(std::int32_t label, double confidence, std::span<const float> x) const {
+    return (!certificate || confidence <= certificate->classes[label].beta_upper) &&
+           (!spatial || confidence <= spatial->Bound(label, x));
+  }
+};
+
 // No time is taken. One member after the other sees all inputs: it stays in the cache, so that a
 // hundred thousand inputs are minutes.
 Status Agree(const std::vector<InputSet>& sets, const MemberIndex& index,
-             const BruteForce& brute_force) {
+             const BruteForce& brute_force, const ProvedBounds& bounds) {
+  const Evaluator& network = brute_force.network();
   for (const InputSet& set : sets) {
-    std::vector<std::int32_t> labels;
-    for (const auto& x : set.inputs) labels.push_back(brute_force.network().Decide(x).label);
-    std::vector<std::atomic<char>> disagrees(set.inputs.size());
+    std::vector<Decision> decisions;
+    for (const auto& x : set.inputs) decisions.push_back(network.Decide(x));
+    std::vector<std::atomic<std::int32_t>> others(set.inputs.size());
     LUCID_TRY(ParallelFor(std::ssize(brute_force.members()), 0, {}, [&](std::int64_t m, int) {
       for (std::size_t i = 0; i < set.inputs.size(); ++i) {
-        if (brute_force.members()[m].Decide(set.inputs[i]).label != labels[i]) disagrees[i] = 1;
+        others[i] += brute_force.members()[m].Decide(set.inputs[i]).label != decisions[i].label;
       }
       return Ok();
     }));
-    std::int64_t different = 0, disagreeing = 0;
+    std::int64_t different = 0, inputs = 0, pairs = 0, above = 0;
     for (std::size_t i = 0; i < set.inputs.size(); ++i) {
-      different += index.AnyMemberDisagrees(set.inputs[i]) != (disagrees[i] != 0);
-      disagreeing += disagrees[i];
+      different += index.AnyMemberDisagrees(set.inputs[i]) != (others[i] != 0);
+      inputs += others[i] != 0;
+      pairs += others[i];
+      above +=
+          others[i] != 0 &&
+          !bounds.Hold(decisions[i].label, decisions[i].confidence - network.ConfidenceErrorBound(),
+                       set.inputs[i]);
     }
     fmt::print(
-        "{}: {} inputs, on {} of them some member disagrees; index and brute force differ on {}\n",
-        set.name, set.inputs.size(), disagreeing, different);
+        "{}: {} inputs and {} members: on {} inputs some disagree ({} pairs); index and brute "
+        "force "
+        "differ on {}, {} are above a bound\n",
+        set.name, set.inputs.size(), brute_force.members().size(), inputs, pairs, different, above);
     if (different > 0) return InternalError("the index is wrong");
+    if (above > 0) return InternalError("a bound is too low");
   }
   return Ok();
 }
@@ -227,7 +262,8 @@ Status Run(const Options& options) {
   }
   if (options.agree > 0) {
     sets[1] = RandomInputs(dataset.features(), options.agree, stream);
-    return Agree(sets, index, brute_force);
+    LUCID_ASSIGN(const ProvedBounds bounds, ProvedBounds::Load(options.run));
+    return Agree(sets, index, brute_force, bounds);
   }
   const std::vector<std::vector<double>> unknown(
       static_cast<std::size_t>(manifest.architecture.classes()),
@@ -259,8 +295,10 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data, "Folder of its data (default: as in its manifest)");
   app.add_option("--inputs", options.inputs, "Of each kind, beside the test rows")
       ->check(CLI::PositiveNumber);
-  app.add_option("--agree", options.agree,
-                 "Takes no time, but compares on all test rows and so many random inputs");
+  app.add_option(
+      "--agree", options.agree,
+      "Takes no time, but compares all answers, and bounds, on all test rows and so many "
+      "random inputs");
   CLI11_PARSE(app, argc, argv);
   const lucid::Status status = lucid::Run(options);
   if (status.ok()) return 0;

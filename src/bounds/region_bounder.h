@@ -77,6 +77,7 @@ struct SplitAdvice {
   std::optional<PhaseSplit> phase;        // of neurons that are not split yet
   std::optional<PhaseSplit> other_phase;  // of neurons of which one network is, if they lose more
   std::int32_t input = -1;  // the input whose halving promises most; -1: the box is a point
+  std::int32_t open = 0;    // neurons with a phase, of N or of the member, that is not known
 };
 
 // The confidences that matter: an input with N's label c leaks between these, or a bound is not

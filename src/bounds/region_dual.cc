@@ -447,6 +447,7 @@ SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multiplier
       const bool m_open = r.sign[k] == 0 && r.l[k] + r.a[k] < 0 && r.u[k] + r.b[k] > 0;
       const bool again = layer.split[k] != 0;
       double& most = again ? second : first;
+      advice.open += n_open || m_open;
       if ((!n_open && !m_open) || layer.scratch[k] <= most) continue;
       most = layer.scratch[k];
       // delta has to be bounded from above: y >= 0 gives delta <= d^, y <= 0 gives delta <= 0;

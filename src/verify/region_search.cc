@@ -24,6 +24,7 @@ constexpr std::size_t kRound = 32;        // regions in hand at a time: fixed, s
 constexpr std::size_t kRoundPairs = 512;  // does not depend on the number of threads
 constexpr std::size_t kGroup = 8;         // pairs of a region that are taken further together
 constexpr std::size_t kChunk = 16;        // pairs of a region that one task bounds
+constexpr std::int32_t kFewOpen = 6;      // open neurons of a box that are settled by their phases
 constexpr double kNarrowest = 1e-7;       // an input's interval that is not cut any more
 constexpr TrustBox kFromRegion{0.1, 1e-3};
 constexpr double kReportEvery = 0.2;  // seconds
@@ -386,8 +387,12 @@ class RegionSearch {
       rest = cut.Rest(target_);
       expansion.cut = std::move(cut);
     };
+    // With all phases known the bound of two classes is exact; of more, only a small box's is. A
+    // schema's boxes end in points by themselves.
+    const bool settle = network_.architecture.classes() == 2 && options_.domain == nullptr &&
+                        advice.open <= kFewOpen;
     for (const auto& phase : {advice.phase, advice.other_phase}) {
-      if (!phase || !cut_phases_) continue;
+      if (!phase || !(cut_phases_ || settle)) continue;
       ProofNode how;
       how.split = phase->member ? ProofNode::Split::kMemberPhase : ProofNode::Split::kNetworkPhase;
       how.layer = phase->layer;
@@ -427,7 +432,7 @@ class RegionSearch {
       child.inhabited = Enter(child.region, node.bound, worker);
       if (!child.inhabited) continue;
       child.multipliers = multipliers;
-      child.worst = BoundPair(worst, child.multipliers, Steps(), worker);
+      child.worst = BoundPair(worst, child.multipliers, Steps(child.region), worker);
     }
     return cut;
   }
@@ -437,7 +442,10 @@ class RegionSearch {
     return options_.domain == nullptr || ShrinkBox(*options_.domain, box);
   }
 
-  int Steps() const { return cut_phases_ ? kSteps : 0; }
+  // Phases need multipliers of their own, which only descent finds.
+  int Steps(const Region& region) const {
+    return cut_phases_ || !region.phases.empty() ? kSteps : 0;
+  }
 
   // Climbs from where the bound of the entered member is largest: a new witness raises the target.
   void TryPoint(Worker& worker, Expansion& expansion) const {
@@ -486,7 +494,7 @@ class RegionSearch {
       for (std::size_t p = task.from; p < task.to; ++p) {
         Multipliers multipliers = task.child->multipliers;
         Outcome& outcome = task.child->others[p];
-        outcome = BoundPair(outcome.pair, multipliers, Steps(), worker);
+        outcome = BoundPair(outcome.pair, multipliers, Steps(task.child->region), worker);
       }
     });
   }
@@ -546,7 +554,7 @@ class RegionSearch {
       Outcome outcome{pair, false, {}};
       if (worker.bounder.EnterMember(worker.parameters)) {
         PairQuestion question = Question(pair);
-        BoundBest(question, multipliers, Steps(), worker);
+        BoundBest(question, multipliers, Steps(node.region), worker);
         outcome.closing = CloseBy(pair, question, multipliers, worker, outcome.pair.bound);
       } else {
         outcome.pair.bound = 0;

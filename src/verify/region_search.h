@@ -19,7 +19,8 @@
 namespace lucid {
 
 // Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
-// of. Beyond, the worst pair of a region tries both, and what leaves less is done.
+// of; until a box has few open neurons left, which their phases settle for good. Beyond, the worst
+// pair of a region tries both, and what leaves less is done.
 inline constexpr std::int64_t kFewInputs = 10;
 
 struct RegionSearchOptions {

@@ -160,6 +160,19 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
   EXPECT_EQ(finished, 0) << "half of the truth was proved";
 }
 
+// Where kinks of N or a member run through a box, cutting it leaves a part of them in every piece:
+// only the phases end that. (Boxes alone finish 3 of these 20.)
+TEST(RegionSearch, AFewOpenNeuronsAreSettledByTheirPhases) {
+  int finished = 0;
+  for (std::uint64_t seed = 500; seed < 520; ++seed) {
+    const Problem problem(seed, 7, {20}, 2, 0.05);
+    RegionSearchOptions options = Options();
+    options.gap = 0.01;
+    finished += Search(problem, 0, options, AttackOf(problem, 0), "", 100).summary.finished;
+  }
+  EXPECT_GE(finished, 10);
+}
+
 // The target starts 20 % below a leak that is known: whoever cuts that off ends below it.
 TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
   int leaking = 0;
