@@ -184,7 +184,7 @@ struct ProvedBounds {
   static Result<ProvedBounds> Load(const std::string& run) {
     ProvedBounds bounds;
     const std::filesystem::path folder(run);
-    if (const auto path = folder / "certificate.json"; std::filesystem::exists(path)) {
+    if (const auto path = folder / kCertificateFile; std::filesystem::exists(path)) {
       LUCID_ASSIGN(bounds.certificate, LoadCertificate(path.string()));
     }
     if (const auto path = folder / kSpatialFile; std::filesystem::exists(path)) {

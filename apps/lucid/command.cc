@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "base/files.h"
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid::app {
 namespace {

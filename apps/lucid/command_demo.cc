@@ -29,10 +29,6 @@ struct DemoArguments {
   LeakMapOptions leak;
 };
 
-std::string PathIn(const std::string& folder, const char* name) {
-  return (std::filesystem::path(folder) / name).string();
-}
-
 // The data set in DIR/data: written now, or there already. What is there counts only if it is what
 // these options give, which is seen by giving it once more and comparing digests.
 Result<Dataset> PrepareData(const DemoArguments& arguments, std::uint64_t seed) {

@@ -26,11 +26,10 @@ Result<AuditedAccess> AuditedAccess::Open(const std::string& run, const std::str
     access.naive_ = std::move(naive);
     return access;
   }
-  LUCID_ASSIGN(const GuardKind guard, GuardNamed(NameOf(method)));
-  LUCID_ASSIGN(
-      access.guard_,
-      Guard::Open(run, certificate, {.guard = guard, .mechanism = mechanism, .epsilon = epsilon},
-                  GuardKey::Random()));
+  LUCID_ASSIGN(access.guard_,
+               Guard::Open(run, certificate,
+                           {.guard = *GuardOf(method), .mechanism = mechanism, .epsilon = epsilon},
+                           GuardKey::Random()));
   return access;
 }
 
@@ -47,12 +46,15 @@ bool AuditedAccess::Noises(std::span<const float> x) {
 
 std::int32_t AuditedAccess::Ask(const NetworkLabels& network, std::span<const float> x) {
   if (!Canonicalize(x)) return kRefused;
-  return AskInRegion(network, x, Noises(canonical_));
+  return Answer(network, Noises(canonical_));
 }
 
 std::int32_t AuditedAccess::AskInRegion(const NetworkLabels& network, std::span<const float> x,
                                         bool noised) {
-  if (!Canonicalize(x)) return kRefused;
+  return Canonicalize(x) ? Answer(network, noised) : kRefused;
+}
+
+std::int32_t AuditedAccess::Answer(const NetworkLabels& network, bool noised) {
   const std::int32_t label = network(canonical_);
   if (!mechanism_) return label;
   const Draw draw{noise_.Next(), noise_.Next(), noise_.Next()};

@@ -51,6 +51,7 @@ class AuditedAccess {
   explicit AuditedAccess(PrivacyNoise noise) : noise_(std::move(noise)) {}
   bool Canonicalize(std::span<const float> x);  // to canonical_; false: refused
   bool Noises(std::span<const float> x);
+  std::int32_t Answer(const NetworkLabels& network, bool noised);  // at canonical_
 
   std::optional<Guard> guard_;
   std::shared_ptr<NaiveRegion> naive_;

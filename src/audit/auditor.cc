@@ -29,11 +29,6 @@ constexpr std::int64_t kTimes = 4000;       // of each kind of input
 constexpr std::int64_t kTimedInputs = 200;  // of each kind, at most
 constexpr double kFloorSeconds = 4;         // that a row with a latency floor may take
 
-bool IsGuard(Method m) {
-  return m == Method::kScalar || m == Method::kSpatial || m == Method::kExact;
-}
-bool IsTrained(Method m) { return m == Method::kDpSgd || m == Method::kAlibi; }
-
 // What the access promises about a guess that takes so many queries.
 double ClaimOf(Method method, std::optional<World> world, double epsilon, std::int64_t queries) {
   switch (method) {
@@ -188,7 +183,7 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
     LUCID_TRY(PlayTrainTest(NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
                             [&](std::int64_t) { return deployed; }));
   }
-  return IsGuard(method) && Asked(Attack::kTiming) ? TimeOverHttp(worlds, options) : Ok();
+  return GuardOf(method) && Asked(Attack::kTiming) ? TimeOverHttp(worlds, options) : Ok();
 }
 
 Result<HttpWorlds> Auditor::OpenWorlds(const HttpWorldsOptions& options) const {
@@ -197,9 +192,9 @@ Result<HttpWorlds> Auditor::OpenWorlds(const HttpWorldsOptions& options) const {
 }
 
 Status Auditor::TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options) {
-  LUCID_ASSIGN(const GuardKind kind, GuardNamed(NameOf(options.method)));
   LUCID_ASSIGN(const Guard guard,
-               Guard::Open(run_, options_.certificate, {.guard = kind}, GuardKey::Random()));
+               Guard::Open(run_, options_.certificate, {.guard = *GuardOf(options.method)},
+                           GuardKey::Random()));
   const TimedInputs inputs = InputsFor(guard);
   const auto time = [&](HttpWorlds& at, std::int64_t times, const std::string& with) {
     return TimeAndKeep(
@@ -365,9 +360,8 @@ bool Auditor::Asked(Attack attack) const {
 }
 
 Result<std::optional<std::string>> Auditor::WhyNot(Method method) const {
-  if (IsGuard(method)) {
-    LUCID_ASSIGN(const GuardKind kind, GuardNamed(NameOf(method)));
-    return MissingGuardFile(run_, options_.certificate, kind);
+  if (const auto guard = GuardOf(method)) {
+    return MissingGuardFile(run_, options_.certificate, *guard);
   }
   if (!IsTrained(method)) return std::optional<std::string>();
   if (!TrainOptions::FromCanonical(ensemble_.manifest().training).ok()) {

@@ -11,22 +11,22 @@
 #include "audit/access.h"
 #include "audit/http_client.h"
 #include "audit/label_server.h"
+#include "base/files.h"
 #include "lucid/serve/server.h"
 
 namespace lucid {
 namespace {
 
-ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, GuardKind guard,
-                            const std::string& folder) {
-  const auto in_folder = [&](const char* name) {
-    return (std::filesystem::path(folder) / name).string();
-  };
+// Requires: the method is a guard.
+ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, const std::string& folder) {
   ServeOptions serve;
   serve.run = options.run;
   serve.certificate = options.certificate;
-  serve.guard = {.guard = guard, .mechanism = options.mechanism, .epsilon = options.epsilon};
-  serve.key_file = in_folder("guard.key");
-  if (options.epsilon > 0) serve.ledger = in_folder("ledger.db");
+  serve.guard = {.guard = *GuardOf(options.method),
+                 .mechanism = options.mechanism,
+                 .epsilon = options.epsilon};
+  serve.key_file = PathIn(folder, "guard.key");
+  if (options.epsilon > 0) serve.ledger = PathIn(folder, "ledger.db");
   serve.listen = "127.0.0.1:0";
   serve.admin = "";
   serve.latency_floor = options.latency_floor;
@@ -63,10 +63,7 @@ class DeployedServer {
 
 }  // namespace
 
-bool IsServed(Method method) {
-  return method == Method::kNone || method == Method::kScalar || method == Method::kSpatial ||
-         method == Method::kExact;
-}
+bool IsServed(Method method) { return method == Method::kNone || GuardOf(method); }
 
 struct HttpWorlds::Impl {
   Impl(AuditedAccess opened, const NetworkLabels& of_n)
@@ -102,10 +99,9 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
   LUCID_ASSIGN(HttpClient to_other, HttpClient::Connect(impl->other->url()));
   impl->to_other.emplace(std::move(to_other));
   if (options.method != Method::kNone) {
-    LUCID_ASSIGN(const GuardKind guard, GuardNamed(NameOf(options.method)));
     LUCID_ASSIGN(const std::string folder, NewFolder(options.scratch));
     LUCID_ASSIGN(Server server,
-                 Server::Open(ServeOptionsOf(options, guard, folder), [](std::string_view) {}));
+                 Server::Open(ServeOptionsOf(options, folder), [](std::string_view) {}));
     impl->deployed = std::make_unique<DeployedServer>(std::move(server));
     LUCID_ASSIGN(HttpClient to_deployed, HttpClient::Connect(impl->deployed->url()));
     impl->to_deployed.emplace(std::move(to_deployed));

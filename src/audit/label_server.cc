@@ -1,6 +1,5 @@
 #include "audit/label_server.h"
 
-#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -71,9 +70,7 @@ Result<LabelServer> LabelServer::Start(const Schema& schema, Label label) {
 
 LabelServer::~LabelServer() {
   if (impl_ == nullptr) return;
-  const auto stopped = std::make_shared<std::promise<void>>();
-  impl_->listener->Stop([stopped] { stopped->set_value(); });
-  stopped->get_future().wait();
+  impl_->listener->Stop();
   impl_->worker->Drain(kDrainSeconds);
   impl_->thread.join();
 }

@@ -55,6 +55,10 @@ Result<int> OpenDescriptor(std::string_view action, const std::string& path, int
 
 }  // namespace
 
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
 Result<File> File::OpenToRead(const std::string& path) {
   LUCID_ASSIGN(const int fd, OpenDescriptor("open", path, O_RDONLY));
   return File(fd, path);

@@ -10,6 +10,8 @@
 
 namespace lucid {
 
+std::string PathIn(const std::string& folder, const std::string& name);
+
 // An open file descriptor. Move-only; closes on destruction. Thread-safe: reads and writes are
 // positioned.
 class File {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "lucid/base/digest.h"
 #include "lucid/base/result.h"
 
@@ -76,6 +77,14 @@ class JsonFields {
   bool IsNull(const std::string& path) const {
     const Json* field = At(path);
     return field != nullptr && field->is_null();
+  }
+
+  // Errors: the document has no "format", or another one than `known`.
+  Status CheckFormat(std::string_view known) {
+    const std::string format = Text("/format");
+    if (!problem_.empty() || format == known) return status();
+    return InvalidInput(
+        fmt::format("{}: format {}, this version reads {}", source_, Quoted(format), known));
   }
 
   // Says that the field at `path` is not what it must be. Returns T{}.

@@ -24,16 +24,6 @@ constexpr double kNotApplicable = std::numeric_limits<double>::quiet_NaN();
 // So many queries are sampled for the check of a method that draws (at least every row once).
 constexpr std::int64_t kSampledQueries = 20'000;
 
-bool IsGuard(Method m) {
-  return m == Method::kScalar || m == Method::kSpatial || m == Method::kExact;
-}
-bool IsTrained(Method m) { return m == Method::kDpSgd || m == Method::kAlibi; }
-
-GuardKind GuardOf(Method m) {
-  if (m == Method::kScalar) return GuardKind::kScalar;
-  return m == Method::kSpatial ? GuardKind::kSpatial : GuardKind::kExact;
-}
-
 double AccuracyOf(const NetworkLabels& label, const Table& table) {
   std::int64_t right = 0;
   for (std::int64_t i = 0; i < table.rows(); ++i) right += label(table.row(i)) == table.y[i];
@@ -67,7 +57,9 @@ struct Study {
 Result<std::optional<std::string>> WhyNot(const std::string& run, const Manifest& manifest,
                                           const Table* train, const EvaluationOptions& options,
                                           Method method) {
-  if (IsGuard(method)) return MissingGuardFile(run, options.certificate, GuardOf(method));
+  if (const auto guard = GuardOf(method)) {
+    return MissingGuardFile(run, options.certificate, *guard);
+  }
   if (!IsTrained(method)) return std::optional<std::string>();
   if (train == nullptr) {
     return std::optional(fmt::format("{} needs the training rows, and '{}' no longer holds them",
@@ -84,7 +76,7 @@ Result<std::optional<std::string>> WhyNot(const std::string& run, const Manifest
 Result<Guard> OpenGuard(const Study& study, Method method, double epsilon) {
   return Guard::Open(
       study.run, study.options.certificate,
-      {.guard = GuardOf(method), .mechanism = study.options.mechanism, .epsilon = epsilon},
+      {.guard = *GuardOf(method), .mechanism = study.options.mechanism, .epsilon = epsilon},
       GuardKey::Random());
 }
 
@@ -293,7 +285,7 @@ Result<std::vector<EvaluationRow>> RowsOf(const Study& study, Method method, con
     }
     return rows;
   };
-  if (IsGuard(method)) {
+  if (GuardOf(method)) {
     return each_epsilon([&](double epsilon) { return GuardRow(study, method, epsilon); });
   }
   if (method == Method::kNaiveNoise) {
@@ -368,7 +360,8 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
     }
   }
   Table rows = test;
-  if (std::ranges::any_of(methods, IsGuard)) LUCID_TRY(Canonicalize(run, options, rows));
+  if (std::ranges::any_of(methods, [](Method m) { return GuardOf(m).has_value(); }))
+    LUCID_TRY(Canonicalize(run, options, rows));
   LUCID_ASSIGN(NetworkLabels label, NetworkLabels::Of(opened.network));
   const double accuracy = AccuracyOf(label, rows);
   std::vector<std::int64_t> equal_inputs = EqualInputs(rows);

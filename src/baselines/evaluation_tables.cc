@@ -92,6 +92,21 @@ Result<Method> MethodNamed(std::string_view name) {
 
 std::span<const Method> AllMethods() { return kMethods; }
 
+std::optional<GuardKind> GuardOf(Method method) {
+  switch (method) {
+    case Method::kScalar:
+      return GuardKind::kScalar;
+    case Method::kSpatial:
+      return GuardKind::kSpatial;
+    case Method::kExact:
+      return GuardKind::kExact;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsTrained(Method method) { return method == Method::kDpSgd || method == Method::kAlibi; }
+
 std::string EvaluationJson(const Evaluation& e) {
   Json json;
   json["lucid"] = e.version;

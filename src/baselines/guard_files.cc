@@ -4,16 +4,13 @@
 
 #include <filesystem>
 
+#include "base/files.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/guard/member_index.h"
 
 namespace lucid {
 namespace {
-
-std::string PathIn(const std::string& run, const char* name) {
-  return (std::filesystem::path(run) / name).string();
-}
 
 Result<bool> Exists(const std::string& path) {
   std::error_code code;

@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/json_fields.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/base/version.h"
 #include "lucid/ensemble/ensemble.h"
 
@@ -305,12 +305,7 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
     return InvalidInput(fmt::format("{}: not a JSON object: damaged", source));
   }
   JsonFields read(json, source, "certificate");
-  const std::string format = read.Text("/format");
-  LUCID_TRY(read.status());
-  if (format != kFormat) {
-    return InvalidInput(
-        fmt::format("{}: format {}, this version reads {}", source, Quoted(format), kFormat));
-  }
+  LUCID_TRY(read.CheckFormat(kFormat));
   Certificate c;
   c.version = read.Text("/lucid");
   c.command = read.Texts("/command");

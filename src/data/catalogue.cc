@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "data/download.h"
-#include "data/text.h"
 
 namespace lucid {
 namespace {

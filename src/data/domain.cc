@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/data/encoder.h"
 
 namespace lucid {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/base/version.h"
 
 namespace lucid {

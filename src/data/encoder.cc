@@ -8,7 +8,7 @@
 #include <numbers>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/data/dataset.h"
 
 namespace lucid {

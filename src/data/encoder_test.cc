@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "data/csv.h"
 #include "data/test_support.h"
-#include "data/text.h"
 #include "lucid/data/dataset.h"
 
 namespace lucid {

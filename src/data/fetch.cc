@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "data/csv.h"
 #include "data/download.h"
 #include "data/staged_folder.h"
-#include "data/text.h"
 #include "lucid/data/catalogue.h"
 #include "lucid/data/dataset.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "data/csv.h"
-#include "data/text.h"
 
 namespace lucid {
 namespace {

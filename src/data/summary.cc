@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/hasher.h"
+#include "base/text.h"
 #include "data/table_reader.h"
-#include "data/text.h"
 
 namespace lucid {
 namespace {

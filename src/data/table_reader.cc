@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 namespace {

@@ -25,10 +25,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string PathIn(const std::string& folder, const std::string& file) {
-  return (std::filesystem::path(folder) / file).string();
-}
-
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);

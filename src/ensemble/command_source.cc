@@ -17,7 +17,7 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/nn/import.h"
 
 namespace lucid {

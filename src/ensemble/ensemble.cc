@@ -12,10 +12,6 @@
 namespace lucid {
 namespace {
 
-std::string PathIn(const std::string& folder, const char* file) {
-  return (std::filesystem::path(folder) / file).string();
-}
-
 Status CheckDigest(const std::string& path, const Digest& expected) {
   LUCID_ASSIGN(const Digest actual, Sha256OfFile(path));
   if (actual == expected) return Ok();

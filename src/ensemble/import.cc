@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/hasher.h"
 #include "base/parallel.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "ensemble/builder.h"
 #include "ensemble/run_spec.h"
 #include "lucid/nn/import.h"

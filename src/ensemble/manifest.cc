@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_fields.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "ensemble/run_spec.h"
 
 namespace lucid {
@@ -51,12 +51,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
     return InvalidInput(fmt::format("{}: not a JSON object: truncated or damaged", source));
   }
   JsonFields read(json, source, "manifest");
-  const std::string format = read.Text("/format");
-  LUCID_TRY(read.status());
-  if (format != kFormat) {
-    return InvalidInput(
-        fmt::format("{}: format {}, this version reads {}", source, Quoted(format), kFormat));
-  }
+  LUCID_TRY(read.CheckFormat(kFormat));
   Manifest m;
   m.version = read.Text("/lucid");
   m.build = read.Text("/build");

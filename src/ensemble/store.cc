@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/hasher.h"
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 namespace {

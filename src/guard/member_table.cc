@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "nn/safetensors.h"
 
 namespace lucid {

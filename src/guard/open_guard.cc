@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/files.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/guard.h"
@@ -10,10 +11,6 @@
 
 namespace lucid {
 namespace {
-
-std::string PathIn(const std::string& run, const char* name) {
-  return (std::filesystem::path(run) / name).string();
-}
 
 // Errors: the file is not there; `how` is the command that makes it.
 Status CheckThere(const std::string& path, std::string_view how) {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 namespace {

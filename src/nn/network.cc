@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/hasher.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "nn/parameter_tensors.h"
 #include "nn/safetensors.h"
 

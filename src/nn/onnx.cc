@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "nn/foreign.h"
 
 namespace lucid {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 namespace {

@@ -39,10 +39,6 @@ class Gathering {
   }
 
  private:
-  std::string PathIn(const char* name) const {
-    return (std::filesystem::path(report_.run) / name).string();
-  }
-
   // The content of a file of the run; nothing if there is none.
   Result<std::optional<std::string>> ReadIfThere(const std::string& path) const {
     std::error_code code;
@@ -79,7 +75,7 @@ class Gathering {
 
   Status FindCertificate() {
     const std::string path =
-        options_.certificate.empty() ? PathIn(kCertificateFile) : options_.certificate;
+        options_.certificate.empty() ? PathIn(report_.run, kCertificateFile) : options_.certificate;
     LUCID_ASSIGN(const auto text, ReadIfThere(path));
     if (!text) {
       report_.certificate.missing = fmt::format("no certificate yet: lucid bound {}", report_.run);
@@ -94,7 +90,7 @@ class Gathering {
   }
 
   Status FindEvaluation() {
-    const std::string path = PathIn(kEvaluationFile);
+    const std::string path = PathIn(report_.run, kEvaluationFile);
     LUCID_ASSIGN(const auto text, ReadIfThere(path));
     if (!text) {
       report_.evaluation.missing = fmt::format("not measured yet: lucid evaluate {}", report_.run);
@@ -105,7 +101,7 @@ class Gathering {
   }
 
   Status FindAudit() {
-    const std::string path = PathIn(kAuditFile);
+    const std::string path = PathIn(report_.run, kAuditFile);
     LUCID_ASSIGN(const auto text, ReadIfThere(path));
     if (!text) {
       report_.audit.missing = fmt::format("not attacked yet: lucid audit {}", report_.run);
@@ -132,7 +128,7 @@ class Gathering {
       report_.bound_steps.missing = report_.certificate.missing;
       return Ok();
     }
-    const std::string path = PathIn(kBoundsFile);
+    const std::string path = PathIn(report_.run, kBoundsFile);
     LUCID_ASSIGN(const auto text, ReadIfThere(path));
     if (!text) {
       report_.bound_steps.missing =
@@ -278,10 +274,10 @@ class Gathering {
     LUCID_ASSIGN(const auto missing,
                  MissingGuardFile(report_.run, options_.certificate, GuardKind::kSpatial));
     if (!missing) {
-      LUCID_ASSIGN(spatial, SpatialBounds::Load(PathIn(kSpatialFile)));
+      LUCID_ASSIGN(spatial, SpatialBounds::Load(PathIn(report_.run, kSpatialFile)));
       if (spatial->digest() != report_.certificate->spatial_digest) {
         return Mismatch(fmt::format("'{}' is of another certificate: run lucid bound {} again",
-                                    PathIn(kSpatialFile), report_.run));
+                                    PathIn(report_.run, kSpatialFile), report_.run));
       }
     }
     report_.regions.value =

@@ -83,10 +83,6 @@ std::string AccuracyChart(const Evaluation& evaluation, std::string_view title, 
   return chart.Element();
 }
 
-bool IsGuard(Method method) {
-  return method == Method::kScalar || method == Method::kSpatial || method == Method::kExact;
-}
-
 std::string_view ClassName(const Report& report, std::int32_t label) {
   return report.manifest.schema.label().categories[static_cast<std::size_t>(label)];
 }
@@ -203,7 +199,7 @@ std::string AccuracyCharts(const Evaluation& evaluation) {
   // the baselines.
   double lowest = 100;
   for (const EvaluationRow& row : evaluation.rows) {
-    if (IsGuard(row.method)) lowest = std::min(lowest, InPercent(row.accuracy));
+    if (GuardOf(row.method)) lowest = std::min(lowest, InPercent(row.accuracy));
   }
   if (lowest < 100) {
     charts += AccuracyChart(evaluation, "Accuracy against epsilon, near the accuracy of N", lowest);

@@ -168,7 +168,7 @@ class Page {
     const EvaluationRow* best = nullptr;
     if (!report_.evaluation) return best;
     for (const EvaluationRow& row : report_.evaluation->rows) {
-      if (!GuardNamed(NameOf(row.method)).ok()) continue;
+      if (!GuardOf(row.method)) continue;
       if (best == nullptr || row.epsilon < best->epsilon ||
           (row.epsilon == best->epsilon && row.accuracy_drop < best->accuracy_drop)) {
         best = &row;

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/files.h"
-#include "data/text.h"
+#include "base/text.h"
 #include "guard/ledger.h"
 #include "guard/sodium.h"
 

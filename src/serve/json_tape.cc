@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 
 namespace lucid {
 namespace {

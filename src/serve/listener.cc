@@ -4,9 +4,10 @@
 
 #include <boost/asio/post.hpp>
 #include <charconv>
+#include <future>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "serve/http_connection.h"
 
 namespace lucid {
@@ -111,11 +112,13 @@ void Listener::Admit(StrandSocket socket) {
   StartHttpConnection(worker_, std::move(socket), port_, *std::move(slot));
 }
 
-void Listener::Stop(std::function<void()> done) {
-  asio::post(acceptor_.get_executor(), [this, done = std::move(done)]() mutable {
+void Listener::Stop() {
+  // Shared: who waits may be gone while the other thread is still inside set_value.
+  const auto closed = std::make_shared<std::promise<void>>();
+  asio::post(acceptor_.get_executor(), [this, closed] {
     // An accept or a pause is always under way; one that had just succeeded brings a connection,
-    // too. It ends with `done`.
-    stopped_ = std::move(done);
+    // too. It ends with this.
+    stopped_ = [closed] { closed->set_value(); };
     ErrorCode error;
     while (true) {  // closing would reset what waits in the queue
       StrandSocket socket = acceptor_.accept(asio::make_strand(worker_.io()), error);
@@ -125,6 +128,7 @@ void Listener::Stop(std::function<void()> done) {
     acceptor_.close(error);
     pause_.cancel();
   });
+  closed->get_future().wait();
 }
 
 }  // namespace lucid

@@ -25,9 +25,9 @@ class Listener {
   const std::string& address() const { return address_; }  // with the port that was chosen
 
   void Start();  // before the worker runs
-  // After Start. Takes what connected before, closes, and calls `done` on a thread of the worker.
-  // Thread-safe; call once.
-  void Stop(std::function<void()> done);
+  // After Start, while the worker runs. Takes what connected before, and closes. Not on a thread of
+  // the worker; call once.
+  void Stop();
 
  private:
   Listener(Port port, Worker& worker, std::shared_ptr<ConnectionSlots> slots);

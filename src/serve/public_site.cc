@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/base/version.h"
 #include "serve/assets.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "data/text.h"
+#include "base/text.h"
 #include "lucid/serve/server.h"
 
 namespace lucid {

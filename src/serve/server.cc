@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -79,7 +78,6 @@ struct Server::Impl {
 
   Status Open();
   Status Listen();
-  void StopListening();
 
   const ServeOptions options;
   ServerLog log;
@@ -124,15 +122,6 @@ Status Server::Impl::Listen() {
   return Ok();
 }
 
-void Server::Impl::StopListening() {
-  for (const auto& listener : listeners) {
-    // Shared: who waits may be gone while the other thread is still inside set_value.
-    const auto stopped = std::make_shared<std::promise<void>>();
-    listener->Stop([stopped] { stopped->set_value(); });
-    stopped->get_future().wait();
-  }
-}
-
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 Server::Server(Server&&) noexcept = default;
@@ -162,7 +151,7 @@ void Server::Run(const std::stop_token& stop) {
   server.log.Event("info", "stopping: not ready from now on");
   server.worker->CloseConnectionsAfterAnswers();
   std::this_thread::sleep_for(std::chrono::duration<double>(server.options.limits.grace_seconds));
-  server.StopListening();
+  for (const auto& listener : server.listeners) listener->Stop();
   server.worker->Drain(server.options.limits.drain_seconds);
   threads.clear();  // joins
   server.loader->Settle();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <queue>
 
+#include "verify/region_search.h"
 #include "verify/tighten.h"
 
 namespace lucid {
@@ -135,9 +136,9 @@ class Search {
   // Few binaries are settled faster by deciding them, many by looking at smaller boxes; with many
   // inputs boxes shrink slowly, and more binaries are few.
   std::int64_t NodesFor(const MilpModel& model) const {
-    constexpr std::size_t kFewInputs = 10, kFew = 24, kFewAmongInputs = 64;
+    constexpr std::size_t kFew = 24, kFewAmongInputs = 64;
     constexpr std::int64_t kSettle = 2000, kSettleAmongInputs = 20'000, kLook = 1;
-    const bool many_inputs = facts_.bounds.input.size() > kFewInputs;
+    const bool many_inputs = std::ssize(facts_.bounds.input) > kFewInputs;
     if (model.binaries().size() > (many_inputs ? kFewAmongInputs : kFew)) return kLook;
     return many_inputs ? kSettleAmongInputs : kSettle;
   }

@@ -245,7 +245,7 @@ class RegionSearch {
     }
     LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
                    Multipliers multipliers;
-                   outcome = BoundPair(outcome.pair, multipliers, cut_phases_ ? kSteps : 0, worker);
+                   outcome = BoundPair(outcome.pair, multipliers, Steps(root.region), worker);
                  }));
     if (!done) return false;
     state_.pruned_at_root = KeepAlive(pairs, root);

@@ -2,26 +2,12 @@
 //   node report_page.mjs PLAYWRIGHT CHROMIUM REPORT PICTURES
 import assert from 'node:assert/strict';
 import {pathToFileURL} from 'node:url';
+import {checkReadable, launch, open as openUrl, run} from './page.mjs';
 
 const [playwright, chromium, report, pictures] = process.argv.slice(2);
-const {chromium: browserType} = await import(`${playwright}/index.mjs`);
 const url = pathToFileURL(report).href;
-
-// As root, in a container, Chromium's own sandbox does not start; the page is ours.
-const browser = await browserType.launch({executablePath: chromium, args: ['--no-sandbox']});
-
-// A page that notes everything it complains about or asks for.
-async function open({scheme = 'light', width = 1120, height = 1000} = {}) {
-  const context = await browser.newContext({colorScheme: scheme, viewport: {width, height}});
-  const page = await context.newPage();
-  page.problems = [];
-  page.requests = [];
-  page.on('console', (message) => page.problems.push(`${message.type()}: ${message.text()}`));
-  page.on('pageerror', (error) => page.problems.push(error.message));
-  page.on('request', (request) => page.requests.push(request.url()));
-  await page.goto(url);
-  return page;
-}
+const browser = await launch(playwright, chromium);
+const open = (how = {}) => openUrl(browser, url, {width: 1120, ...how});
 
 const checks = {
   async 'needs nothing but itself'() {
@@ -69,42 +55,10 @@ const checks = {
   },
 
   async 'is readable in light and dark, on a desk and on a phone'() {
-    const grounds = {};
-    for (const scheme of ['light', 'dark']) {
-      for (const [name, width] of [['desk', 1120], ['phone', 380]]) {
-        const page = await open({scheme, width});
-        const {overflow, contrast, ground} = await page.evaluate(() => {
-          const luminance = (color) => {
-            const [r, g, b] = color.match(/[\d.]+/g).map(Number).map((value) => {
-              const share = value / 255;
-              return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-            });
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-          };
-          const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-          const style = (selector) => getComputedStyle(document.querySelector(selector));
-          const card = luminance(style('.card').backgroundColor);
-          const page = luminance(style('body').backgroundColor);
-          return {
-            overflow: document.documentElement.scrollWidth - window.innerWidth,
-            contrast: [...['td', 'td.loud', 'thead th', '.legend'].map((selector) =>
-              [selector, ratio(card, luminance(style(selector).color))]),
-            ...['.tick', '.name'].map((selector) =>
-              [selector, ratio(card, luminance(style(`.chart ${selector}`).fill))]),
-            ...['h2', '.quiet', '.lede'].map((selector) =>
-              [selector, ratio(page, luminance(style(selector).color))])],
-            ground: style('body').backgroundColor,
-          };
-        });
-        assert.equal(overflow, 0, `${scheme} ${name}: no sideways scrolling`);
-        for (const [what, one] of contrast) {
-          assert.ok(one >= 4.5, `${scheme} ${name}: contrast of ${what} is ${one}`);
-        }
-        grounds[`${scheme}-${name}`] = ground;
-        await page.screenshot({path: `${pictures}/report-${scheme}-${name}.png`, fullPage: true});
-      }
-    }
-    assert.notEqual(grounds['light-desk'], grounds['dark-desk']);
+    const inCards = ['td', 'td.loud', 'thead th', '.legend'].map((text) => [text, '.card']);
+    const inCharts = ['.tick', '.name'].map((text) => [`.chart ${text}`, '.card', 'fill']);
+    const onPage = ['h2', '.quiet', '.lede'].map((text) => [text, 'body']);
+    await checkReadable(open, [...inCards, ...inCharts, ...onPage], 1120, `${pictures}/report`);
   },
 
   async 'prints in light colours even from a dark screen'() {
@@ -117,11 +71,4 @@ const checks = {
   },
 };
 
-try {
-  for (const [name, check] of Object.entries(checks)) {
-    await check();
-    console.log(`report: ${name}`);
-  }
-} finally {
-  await browser.close();
-}
+await run('report', checks, browser);

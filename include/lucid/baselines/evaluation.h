@@ -15,6 +15,7 @@
 #include "lucid/baselines/accountant.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/guard/guard.h"
 #include "lucid/guard/mechanism.h"
 
 namespace lucid {
@@ -32,6 +33,8 @@ enum class Method {
 std::string_view NameOf(Method method);  // "none", "scalar", ..., "naive-noise", "dpsgd", "alibi"
 Result<Method> MethodNamed(std::string_view name);
 std::span<const Method> AllMethods();
+std::optional<GuardKind> GuardOf(Method method);  // of one that is a guard
+bool IsTrained(Method method);                    // a network trained otherwise: DP-SGD, ALIBI
 
 struct EvaluationOptions {
   // Empty: all; those whose files the run does not have are left out, and the result says why.

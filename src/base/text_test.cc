@@ -1,10 +1,10 @@
-#include "data/text.h"
+#include "base/text.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <charconv>
-
-#include "data/test_support.h"
 
 namespace lucid {
 namespace {
@@ -61,15 +61,17 @@ TEST(ParseNumber, TakesTheWholeCellOrNothing) {
   EXPECT_EQ(ParseNumber("-12.5e1").value(), -125);
   EXPECT_EQ(ParseNumber("0").value(), 0);
   for (const char* bad : {"", " 1", "1 ", "1,5", "1.5x", "+1", "0x10", "1e", "--1", "."}) {
-    EXPECT_THAT(Message(ParseNumber(bad)), testing::HasSubstr("is not a number")) << bad;
+    EXPECT_THAT(ParseNumber(bad).error().message, testing::HasSubstr("is not a number")) << bad;
   }
 }
 
 TEST(ParseNumber, RefusesWhatIsNotFinite) {
   for (const char* bad : {"nan", "NaN", "inf", "-inf", "infinity"}) {
-    EXPECT_THAT(Message(ParseNumber(bad)), testing::HasSubstr("is not a finite number")) << bad;
+    EXPECT_THAT(ParseNumber(bad).error().message, testing::HasSubstr("is not a finite number"))
+        << bad;
   }
-  EXPECT_THAT(Message(ParseNumber("1e999")), testing::HasSubstr("beyond the range of a double"));
+  EXPECT_THAT(ParseNumber("1e999").error().message,
+              testing::HasSubstr("beyond the range of a double"));
 }
 
 TEST(ParseNumber, GivesTheDoubleThatWasWritten) {
