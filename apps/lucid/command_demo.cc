@@ -74,8 +74,9 @@ TrainOptions DemoTraining(std::int64_t rows, std::uint64_t seed) {
   return train;
 }
 
-constexpr double kBoundLimit = 60;    // seconds; a fraction of one is enough
-constexpr double kSpatialLimit = 10;  // seconds
+constexpr double kBoundLimit = 60;    // seconds; with the usual rows a fraction of one is enough
+constexpr double kSpatialLimit = 10;  // seconds for the usual rows; more members take longer
+constexpr double kUsualRows = 700;
 
 struct DemoResult {
   TrainSummary training;
@@ -102,7 +103,8 @@ Status Certify(const Session& session, const std::string& run, const std::string
                ComputeBounds(ensemble, options, session.Progress(), session.stop));
   LUCID_TRY(recorder.Save(run, certificate));
   GuardParts parts;
-  parts.spatial_options.time_limit = kSpatialLimit;
+  parts.spatial_options.time_limit =
+      kSpatialLimit * std::max(1.0, static_cast<double>(ensemble.members()) / kUsualRows);
   LUCID_TRY(BuildGuardParts(session, parts, ensemble, run, certificate));
   return SaveCertificate(certificate, path);
 }

@@ -24,6 +24,13 @@ bool Meet(double lower, double& upper) {
   return true;
 }
 
+void Intersect(const std::vector<Interval>& known, PaddedArray& lower, PaddedArray& upper) {
+  for (std::size_t k = 0; k < known.size(); ++k) {
+    lower[k] = std::max(lower[k], known[k].lower);
+    upper[k] = std::min(upper[k], known[k].upper);
+  }
+}
+
 // Whether some row's A or D of unit k can be other than 0.
 bool HasSlope(const PairLines& lines, std::int64_t k) {
   for (const PaddedArray* slope :
@@ -293,6 +300,9 @@ bool RegionBounder::EnterNetworkLayer(std::size_t m) {
     if (!(layer.network_size[k] < kLargest)) network_bounded_ = false;
     layer.lower[k] = Down(centre - reach);
     layer.upper[k] = Up(centre + reach);
+  }
+  if (m == 1 && known_sums_ != nullptr) Intersect(*known_sums_, layer.lower, layer.upper);
+  for (std::int64_t k = 0; k < layer.units; ++k) {
     if (layer.lower[k] < 0 && layer.upper[k] > 0) rows_.push_back(static_cast<std::int32_t>(k));
   }
   if ((m > 0 || cut_count_ > 0) && !rows_.empty()) {
@@ -416,13 +426,14 @@ void RegionBounder::Load(std::span<const float> parameters) {
   }
 }
 
-bool RegionBounder::EnterMember(std::span<const float> parameters) {
+bool RegionBounder::EnterMember(std::span<const float> parameters,
+                                const std::vector<Interval>* differences) {
   Load(parameters);
   bounded_ = network_bounded_;
   cut_count_ = network_cuts_;
   if (banded_) AddPhaseCuts(/*member=*/true);
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
-    if (!EnterMemberLayer(m)) return false;
+    if (!EnterMemberLayer(m, m == 1 ? differences : nullptr)) return false;
   }
   return true;
 }
@@ -461,10 +472,11 @@ void RegionBounder::MemberIntervals(std::size_t m) {
   }
 }
 
-bool RegionBounder::EnterMemberLayer(std::size_t m) {
+bool RegionBounder::EnterMemberLayer(std::size_t m, const std::vector<Interval>* known) {
   MemberIntervals(m);
   Hidden& layer = hidden_[m];
   PairRanges& ranges = layer.ranges;
+  if (known != nullptr) Intersect(*known, ranges.a, ranges.b);
   rows_.clear();
   for (std::int64_t k = 0; k < layer.units; ++k) {
     const bool both_on = ranges.l[k] >= 0 && ranges.l[k] + ranges.a[k] >= 0;

@@ -98,8 +98,13 @@ class RegionBounder {
   // intervals smaller. (A proof's checker knows no bands.)
   bool EnterRegion(const Region& region, const Band* band = nullptr);
   // Intervals of the member's differences. False: no input of the region has the member's phases.
-  // Requires: EnterRegion was true.
-  bool EnterMember(std::span<const float> parameters);
+  // Requires: EnterRegion was true. `differences`: what is known of the second hidden layer's, for
+  // every input of the region, or null.
+  bool EnterMember(std::span<const float> parameters,
+                   const std::vector<Interval>* differences = nullptr);
+  // What is known of the sums of N's second hidden layer, for every input of all regions that are
+  // entered from now on (sum_ranges.h), or null. (A proof's checker does not know it.)
+  void KnowSums(const std::vector<Interval>* sums) { known_sums_ = sums; }
 
   // The same promise as Bound from interval arithmetic alone, which takes a tenth of the time.
   // Requires: EnterRegion was true. Afterwards, enter a member before asking for Bound.
@@ -116,8 +121,9 @@ class RegionBounder {
   // The bound that these give, whatever they are: what a proof's checker computes.
   double BoundOfDual(const PairQuestion& question, double lambda, std::span<const float> dual);
 
-  // After Bound, with what it was given and left.
-  SplitAdvice Advise(const PairQuestion& question, const Multipliers& multipliers);
+  // After Bound, with what it was given and left. `target`: what bounds are to come down to.
+  SplitAdvice Advise(const PairQuestion& question, const Multipliers& multipliers,
+                     double target = std::numeric_limits<double>::infinity());
   // After Advise: the input that is best for the relaxation, a mixture of two in general.
   std::span<const double> point() const {
     return {point_.data(), static_cast<std::size_t>(inputs_)};
@@ -172,7 +178,7 @@ class RegionBounder {
   bool EnterNetworkLayer(std::size_t m);
   void Load(std::span<const float> parameters);
   void MemberIntervals(std::size_t m);
-  bool EnterMemberLayer(std::size_t m);
+  bool EnterMemberLayer(std::size_t m, const std::vector<Interval>* known);
   void FinishMemberLayer(Hidden& layer);
   static void SetMemberRanges(Hidden& layer, std::int64_t k);
   // Bounds of the sums of layer m (differences if `member`) for the units in rows_, by substituting
@@ -195,14 +201,17 @@ class RegionBounder {
   std::vector<float> WriteSlopes() const;
   // A maximiser of the Lagrangian: half of what the relaxation's optimum is mixed from.
   struct Side {
-    double slope = 0;  // d bound / d lambda there
+    double slope = 0;       // d bound / d lambda there
+    double difference = 0;  // f - g there, by the networks themselves
     std::vector<double> x, sums, differences, losses;
   };
+  double OutputDifference(const PairQuestion& question) const;
   Side SideAt(const PairQuestion& question, double lambda);
   void SetPoint();
   void RunAtPoint();
   void MixLosses(const Side& one, const Side& other);
   std::int32_t WorstInput();
+  std::int32_t SeparatingInput(const PairQuestion& question, const Side& one, const Side& other);
 
   const Architecture architecture_;
   const std::vector<DenseLayer> dense_;
@@ -212,6 +221,7 @@ class RegionBounder {
   std::vector<Hidden> hidden_;
   DenseLayer member_output_;
   const Region* region_ = nullptr;
+  const std::vector<Interval>* known_sums_ = nullptr;
   Choice choice_ = Choice::kDefaultLines;           // of the last Evaluate
   bool network_bounded_ = false, bounded_ = false;  // no sum can overflow; else nothing is proved
   std::vector<HalfSpace> cuts_;                     // N's, then the member's

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bounds/sum_ranges.h"
 #include "bounds/test_support.h"
 
 namespace lucid {
@@ -418,6 +419,44 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
   if (GetParam().inputs() > 1) EXPECT_GT(smaller, 0) << "bands show nowhere";
 }
 
+// What a search knows of the second layer over all of the domain holds a region's leaks, too.
+TEST_P(Bounder, KnownRangesNeverCutOffALeak) {
+  if (GetParam().layers().size() < 3) GTEST_SKIP() << "one hidden layer";
+  int leaks = 0, smaller = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
+    Stream stream(seed, "known ranges");
+    Case made = RandomCase(GetParam(), stream);
+    SumRanger ranger(made.network, UnitBox(GetParam().inputs()));
+    ranger.Enter(made.member.parameters);
+    std::vector<Interval> sums, differences;
+    for (std::int64_t k = 0; k < ranger.units(); ++k) {
+      sums.push_back(ranger.NetworkSum(k, 100));
+      differences.push_back(ranger.MemberDifference(k, 100));
+    }
+    made.anchor = Samples(made, made.region, stream).back();
+    const Values values = ValuesAt(made, made.anchor);
+    if (!Leaks(made, values) || !InRegion(made.region, made.anchor, values)) continue;
+    ++leaks;
+    RegionBounder bounder(made.network);
+    const auto bound = [&](bool known) {
+      bounder.KnowSums(known ? &sums : nullptr);
+      EXPECT_TRUE(bounder.EnterRegion(made.region)) << "UNSOUND";
+      EXPECT_TRUE(bounder.EnterMember(made.member.parameters, known ? &differences : nullptr))
+          << "UNSOUND";
+      Multipliers multipliers;
+      return bounder.Bound(made.question, multipliers, 5, -kInfinity);
+    };
+    const double without = bound(false), with = bound(true);
+    ASSERT_TRUE(AtOrAbove(with, values.f));
+    smaller += with < without - 1e-6;
+    EXPECT_EQ(bound(false), without) << "what was known left something behind";
+  }
+  EXPECT_GT(leaks, 0) << "the test has become easy";
+  const Layer& first = GetParam().layers()[0];  // of few units one relaxation is enough
+  if (first.positions == 1 && first.outputs > 3) EXPECT_GT(smaller, 0) << "it shows nowhere";
+}
+
 TEST_P(Bounder, DualInFloatsGivesTheBoundAgain) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -510,7 +549,7 @@ TEST_P(Bounder, AdvisesASplitThatExists) {
     ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
     Multipliers multipliers;
     bounder.Bound(made.question, multipliers, 5, -kInfinity);
-    const SplitAdvice advice = bounder.Advise(made.question, multipliers);
+    const SplitAdvice advice = bounder.Advise(made.question, multipliers, -kInfinity);
     for (const std::optional<PhaseSplit>& phase : {advice.phase, advice.other_phase}) {
       if (!phase) continue;
       ASSERT_LT(static_cast<std::size_t>(phase->layer), GetParam().layers().size() - 1);

@@ -25,6 +25,7 @@ constexpr double kMeanDecay = 0.5, kSquareDecay = 0.9;
 constexpr double kLambdaScale = 0.5;  // lambda's step, as a share of bound / steepest slope
 constexpr double kPushScale = 0.3;    // a push's step, as a share of bound / width of the sum
 constexpr double kOtherPhase = 1;
+constexpr double kRealShare = 0.15;  // of what a bound is above the target
 
 double Relu(double x) { return std::max(x, 0.0); }
 
@@ -387,11 +388,27 @@ void RegionBounder::RunAtPoint() {
   }
 }
 
+// After RunAtPoint.
+double RegionBounder::OutputDifference(const PairQuestion& question) const {
+  const DenseLayer& ours = dense_.back();
+  const DenseLayer& theirs = member_output_;
+  const std::int32_t c = question.label, other = question.other;
+  const Hidden& top = hidden_.back();
+  double value = ours.bias[c] - ours.bias[other] - theirs.bias[c] + theirs.bias[other];
+  for (std::int64_t k = 0; k < top.units; ++k) {
+    value +=
+        (ours.weights.row(c)[k] - ours.weights.row(other)[k]) * top.z_at[k] -
+        (theirs.weights.row(c)[k] - theirs.weights.row(other)[k]) * (top.z_at[k] + top.d_at[k]);
+  }
+  return value;
+}
+
 RegionBounder::Side RegionBounder::SideAt(const PairQuestion& question, double lambda) {
   Side side;
   Evaluate(question, lambda, choice_);
   side.slope = Gradient(question);
   RunAtPoint();
+  side.difference = OutputDifference(question);
   side.x.assign(point_.data(), point_.data() + inputs_);
   for (const Hidden& layer : hidden_) {
     const auto append = [&](const PaddedArray& from, std::vector<double>& to) {
@@ -427,7 +444,8 @@ void RegionBounder::MixLosses(const Side& one, const Side& other) {
   }
 }
 
-SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multipliers& multipliers) {
+SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multipliers& multipliers,
+                                  double target) {
   const double lambda = multipliers.lambda;
   const Side here = SideAt(question, lambda);
   Side there = here;
@@ -435,8 +453,9 @@ SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multiplier
   for (int i = 0; i < kSideSteps && there.slope * here.slope > 0; ++i, away *= 8) {
     there = SideAt(question, std::max(lambda - std::copysign(away, here.slope), 0.0));
   }
-  Evaluate(question, lambda, choice_);
-  MixLosses(here, there.slope * here.slope > 0 ? here : there);
+  const double bound = Evaluate(question, lambda, choice_);
+  const bool two_sides = there.slope * here.slope <= 0;
+  MixLosses(here, two_sides ? there : here);
   SplitAdvice advice;
   double first = 0, second = 0;
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
@@ -459,8 +478,43 @@ SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multiplier
   }
   // The other phase of a neuron leaves a sliver where its phases differ: only if it loses most.
   if (second < kOtherPhase * first) advice.other_phase.reset();
-  advice.input = WorstInput();
+  // Where real inputs have an f - g about as large as the bound, no better bound of it helps: they
+  // are excluded by their f alone, and lie on both sides of g = err, so that lambda cannot leave
+  // the middle. A cut between the two sides lets it.
+  const double real = std::max(here.difference, there.difference);
+  if (two_sides && real - target > kRealShare * (bound - target)) {
+    advice.input = SeparatingInput(question, here, there);
+  }
+  if (advice.input < 0) advice.input = WorstInput();
   return advice;
+}
+
+// The input in which the two sides differ and to which f, with a chord for every neuron that is
+// open, owes most of its difference. -1: there is none.
+std::int32_t RegionBounder::SeparatingInput(const PairQuestion& question, const Side& one,
+                                            const Side& other) {
+  const DenseLayer& output = dense_.back();
+  std::vector<double> slopes(static_cast<std::size_t>(hidden_.back().units));
+  for (std::size_t k = 0; k < slopes.size(); ++k) {
+    slopes[k] = output.weights.row(question.label)[k] - output.weights.row(question.below)[k];
+  }
+  for (std::size_t m = hidden_.size(); m-- > 0;) {
+    const Hidden& layer = hidden_[m];
+    for (std::int64_t k = 0; k < layer.units; ++k) {
+      const double l = layer.ranges.l[k], u = layer.ranges.u[k];
+      slopes[k] *= u <= 0 ? 0 : l >= 0 ? 1 : u / (u - l);
+    }
+    PaddedArray below(layer.network->weights.columns);
+    AddTransposed(slopes.data(), layer.network->weights, all_[m], below.data());
+    slopes.assign(below.data(), below.data() + below.size());
+  }
+  std::int32_t best = -1;
+  double most = 0;
+  for (std::int64_t j = 0; j < inputs_; ++j) {
+    const double share = std::abs(slopes[j] * (one.x[j] - other.x[j]));
+    if (share > most) most = share, best = static_cast<std::int32_t>(j);
+  }
+  return best;
 }
 
 // Inputs are blamed for the neurons' losses by how much of a sum's range is theirs, and for their

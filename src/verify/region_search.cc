@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "bounds/sum_ranges.h"
 #include "verify/attack.h"
 #include "verify/attack_ascent.h"
 #include "verify/encoding.h"
@@ -25,7 +26,13 @@ constexpr std::size_t kRoundPairs = 512;  // does not depend on the number of th
 constexpr std::size_t kGroup = 8;         // pairs of a region that are taken further together
 constexpr std::size_t kChunk = 16;        // pairs of a region that one task bounds
 constexpr std::int32_t kFewOpen = 6;      // open neurons of a box that are settled by their phases
-constexpr double kNarrowest = 1e-7;       // an input's interval that is not cut any more
+// Narrower ranges of the second hidden layer's sums cost some seconds for N. For a member they cost
+// about as much as the bounds that were asked of it by then, and are taken again, with more nodes,
+// when it was asked for so many times more.
+constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
+constexpr std::int64_t kUsualWork = 50 * 50 * 23;  // units of both layers and inputs, of those
+constexpr std::int64_t kAgain = 8;
+constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
 constexpr TrustBox kFromRegion{0.1, 1e-3};
 constexpr double kReportEvery = 0.2;  // seconds
 
@@ -39,6 +46,7 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
+  std::unique_ptr<SumRanger> ranger;
 };
 
 std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
@@ -101,7 +109,12 @@ class RegionSearch {
         options_(options),
         witnesses_(witnesses),
         cut_phases_(network.architecture.inputs() > kFewInputs),
-        workers_(MakeWorkers(network, label, options.threads, options.domain)) {}
+        root_(UnitBox(network.architecture.inputs())),
+        workers_(MakeWorkers(network, label, options.threads, options.domain)),
+        asked_(static_cast<std::size_t>(members.count()), 0),
+        differences_(static_cast<std::size_t>(members.count())) {
+    Shrink(root_);
+  }
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -113,7 +126,10 @@ class RegionSearch {
       for (const RegionNode& node : state_.open) memory_ += node.Bytes();
     }
     while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
-      LUCID_ASSIGN(const bool done, Round());
+      LUCID_ASSIGN(bool done, Round());
+      if (done) {
+        LUCID_ASSIGN(done, NarrowSums());
+      }
       if (!done) break;
       SetTarget();
       LUCID_TRY(FreeMemory());
@@ -164,8 +180,7 @@ class RegionSearch {
   Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const {
     Outcome outcome{pair, false, {}};
     const bool proof = options_.proof != nullptr;
-    members_.CopyParameters(pair.member, worker.parameters);
-    if (!worker.bounder.EnterMember(worker.parameters)) {
+    if (!EnterMember(pair.member, worker)) {
       outcome.pair.bound = 0;
       if (proof) outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
       return outcome;
@@ -223,8 +238,7 @@ class RegionSearch {
   // Bounds of every pair over the whole domain: intervals for all, linear for those that are left.
   Result<bool> Screen() {
     RegionNode root;
-    root.region.box = UnitBox(network_.architecture.inputs());
-    Shrink(root.region.box);
+    root.region.box = root_;
     for (auto& worker : workers_) worker->bounder.EnterRegion(root.region);
     std::vector<Outcome> pairs;
     for (std::int32_t member = 0; member < members_.count(); ++member) {
@@ -366,18 +380,18 @@ class RegionSearch {
     Expansion expansion;
     Multipliers multipliers = node.multipliers;
     multipliers.lambda = worst.lambda;
-    members_.CopyParameters(worst.member, worker.parameters);
     if (!Enter(node.region, node.bound, worker)) {
       expansion.found = Expansion::Found::kNone;
       return expansion;
     }
-    if (!worker.bounder.EnterMember(worker.parameters)) {
+    if (!EnterMember(worst.member, worker)) {
       expansion.found = Expansion::Found::kNoneOfTheWorst;
       return expansion;
     }
     PairQuestion question = Question(worst);
     BoundBest(question, multipliers, 0, worker);
-    const SplitAdvice advice = worker.bounder.Advise(question, multipliers);
+    const SplitAdvice advice =
+        worker.bounder.Advise(question, multipliers, cut_phases_ ? target_ : kInfinity);
     TryPoint(worker, expansion);
     double rest = kInfinity;
     const auto consider = [&](const ProofNode& how) {
@@ -465,6 +479,58 @@ class RegionSearch {
     return worker.bounder.EnterRegion(region, UsesBands() ? &band : nullptr);
   }
 
+  bool EnterMember(std::int32_t member, Worker& worker) const {
+    members_.CopyParameters(member, worker.parameters);
+    const auto& known = differences_[static_cast<std::size_t>(member)];
+    return worker.bounder.EnterMember(worker.parameters, known.empty() ? nullptr : &known);
+  }
+
+  // Of N, when the search has turned out to be a long one, and of the members that make it long.
+  Result<bool> NarrowSums() {
+    const auto layers = network_.architecture.layers();
+    if (!UsesBands() || layers.size() < 3 || state_.bounds < options_.narrow_after) {
+      return true;
+    }
+    const std::int64_t work = layers[0].outputs * layers[1].outputs * layers[0].inputs;
+    const auto nodes = [&](std::int64_t of_usual) {
+      return std::clamp<std::int64_t>(of_usual * kUsualWork / work, 16, of_usual);
+    };
+    if (sums_.empty()) {
+      std::vector<Interval> sums(static_cast<std::size_t>(layers[1].outputs));
+      LUCID_ASSIGN(const bool done, ForEach(sums.size(), [&](std::size_t unit, Worker& worker) {
+                     sums[unit] = Ranger(worker).NetworkSum(static_cast<std::int64_t>(unit),
+                                                            nodes(kNodesForSums));
+                   }));
+      if (!done) return false;
+      sums_ = std::move(sums);
+      for (const auto& worker : workers_) worker->bounder.KnowSums(&sums_);
+    }
+    LUCID_ASSIGN(const bool done, ForEach(slow_.size(), [&](std::size_t i, Worker& worker) {
+                   const auto [member, effort] = slow_[i];
+                   members_.CopyParameters(member, worker.parameters);
+                   SumRanger& ranger = Ranger(worker);
+                   ranger.Enter(worker.parameters);
+                   std::vector<Interval> differences;
+                   for (std::int64_t unit = 0; unit < ranger.units(); ++unit) {
+                     differences.push_back(
+                         ranger.MemberDifference(unit, nodes(effort * kNodesForDifferences)));
+                   }
+                   differences_[static_cast<std::size_t>(member)] = std::move(differences);
+                 }));
+    if (done) slow_.clear();
+    return done;
+  }
+  void CountBound(std::int32_t member) {
+    const std::int64_t asked = ++asked_[static_cast<std::size_t>(member)];
+    for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
+      if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({member, effort});
+    }
+  }
+  SumRanger& Ranger(Worker& worker) const {
+    if (!worker.ranger) worker.ranger = std::make_unique<SumRanger>(network_, root_);
+    return *worker.ranger;
+  }
+
   // The pairs that are not the worst, in the children of the chosen cuts.
   Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
                            std::vector<Expansion>& expansions) {
@@ -507,6 +573,7 @@ class RegionSearch {
       return WithoutWorst(node);
     }
     if (!expansion.cut) return GiveUp(node);
+    for (const RegionPair& pair : node.alive) CountBound(pair.member);
     ProofNode how = expansion.cut->how;
     how.first_child = state_.next_id;
     for (Child& child : expansion.cut->children) {
@@ -649,7 +716,16 @@ class RegionSearch {
   const RegionSearchOptions& options_;
   WitnessKeeper& witnesses_;
   const bool cut_phases_;
+  Box root_;  // holds the domain
   const std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Interval> sums_;       // of N's second hidden layer, all over root_; empty: not yet
+  std::vector<std::int64_t> asked_;  // how often each member was bounded
+  struct Slow {
+    std::int32_t member;
+    std::int64_t effort;
+  };
+  std::vector<Slow> slow_;                          // members that are to have narrower ranges
+  std::vector<std::vector<Interval>> differences_;  // of the second hidden layer, by member
   RegionState state_;
   double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open

@@ -36,7 +36,10 @@ struct RegionSearchOptions {
   // Called between rounds with the whole state, when `save_every` seconds have passed. Optional.
   std::function<Status(const std::string& state)> save;
   double save_every = 30;
-  ProofWriter* proof = nullptr;    // optional
+  ProofWriter* proof = nullptr;  // optional
+  // Bounds after which narrower ranges of the second layer's sums are worth their time, where
+  // phases are cut and no proof is written.
+  std::int64_t narrow_after = 2000;
   bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
   const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
 };

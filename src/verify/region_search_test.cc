@@ -100,7 +100,7 @@ void ExpectSoundAndWithinTheGap(const Answer& answer, double beta, double gap) {
 
 // Up to three inputs, `copies` of each, so that boxes or phases are cut.
 void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_t copies,
-                           double gap) {
+                           double gap, std::int64_t narrow_after = Options().narrow_after) {
   int leaking = 0, cut = 0, finished = 0, two_classes = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -113,6 +113,7 @@ void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_
     problem.Repeat(copies);
     RegionSearchOptions options = Options();
     options.gap = gap;
+    options.narrow_after = narrow_after;
     const Answer answer = Search(problem, label, options, AttackOf(problem, label));
     ExpectSoundAndWithinTheGap(answer, beta, gap);
     if (problem.network.architecture.inputs() > kFewInputs) EXPECT_EQ(answer.summary.dropped, 0);
@@ -134,13 +135,19 @@ TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWherePhasesAreCut) {
   CompareWithBruteForce(100, 30, 4, 0.02);
 }
 
+TEST(RegionSearch, EqualsBruteForceWhereRangesOfSumsAreNarrowedAtOnce) {
+  CompareWithBruteForce(100, 30, 4, 0.02, /*narrow_after=*/0);
+}
+
 // Nothing is known, and nothing is looked for: the target is half of the truth, so that only the
 // bounds themselves can keep the result above it.
 TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
   int leaking = 0, finished = 0;
   for (std::uint64_t seed = 400; seed < 430; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Problem problem(seed, 3, {4}, seed % 3 == 0 ? 3 : 2, seed % 2 == 0 ? 0.3 : 0.05);
+    const std::vector<std::int64_t> widths =
+        seed % 4 < 2 ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{3, 3};
+    Problem problem(seed, 3, widths, seed % 3 == 0 ? 3 : 2, seed % 2 == 0 ? 0.3 : 0.05);
     const auto label = static_cast<std::int32_t>(seed % 2);
     const double beta = TrueBeta(problem, label);
     if (!(beta > 0.001)) continue;
@@ -151,6 +158,7 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
       options.gap = 0;
       options.absolute_gap = beta / 2;
       options.improve_witnesses = false;
+      options.narrow_after = 0;
       const Answer answer = Search(problem, label, options, {}, "", 40);
       EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND, copies " << copies;
       finished += answer.summary.finished;
@@ -188,6 +196,7 @@ TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
     frozen.beta_lower = 0.8 * best.beta_lower;
     RegionSearchOptions options = Options();
     options.gap = 0.05;
+    if (seed % 4 == 0) options.narrow_after = 0;
     const Answer answer = Search(problem, 0, options, frozen, "", 30);
     EXPECT_GE(answer.summary.upper, best.beta_lower) << "UNSOUND";
     EXPECT_GE(answer.summary.upper, answer.lower);
