@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "lucid/verify/bound.h"
@@ -20,6 +22,7 @@ namespace {
 
 // Where nothing leaks no witness gives the gap a scale: bounds below this are good enough.
 constexpr double kAbsoluteGap = 1e-6;
+constexpr std::chrono::milliseconds kWorthGoingOn{100};
 // A second program's rounding differs from ours by less.
 constexpr double kCheckerSlack = 0x1p-30;
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
@@ -70,7 +73,9 @@ class NativeBound {
       const int left = options_.label ? 1 : classes - label;
       const Clock::time_point now = Clock::now();
       LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
+      if (!Done(label)) unfinished_.emplace_back(label, journal_.regions);
     }
+    LUCID_TRY(GoOnWithTheUnfinished(deadline));
     certificate.seconds = before + SecondsSince(start);
     if (proof_) LUCID_TRY(proof_->Finish());
     if (options_.Finished(certificate) && !options_.journal.empty()) {
@@ -81,6 +86,22 @@ class NativeBound {
   }
 
  private:
+  // With the time that later classes left of theirs. (A proof is written once.)
+  Status GoOnWithTheUnfinished(Clock::time_point deadline) {
+    while (!unfinished_.empty() && !proof_ && !stop_.stop_requested()) {
+      auto [label, regions] = std::move(unfinished_.front());
+      const auto left = static_cast<int>(unfinished_.size());
+      unfinished_.erase(unfinished_.begin());
+      const Clock::time_point now = Clock::now();
+      const double own = options_.class_limit - journal_.certificate.classes[label].seconds;
+      if (deadline - now < kWorthGoingOn || own <= 0 || regions.empty()) continue;
+      journal_.label = label;
+      journal_.regions = std::move(regions);
+      LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(own))));
+    }
+    return Ok();
+  }
+
   bool Done(std::int32_t label) const {
     return journal_.certificate.classes[label].status != BoundStatus::kDeadline;
   }
@@ -141,13 +162,13 @@ class NativeBound {
     double latest = bound.beta_upper;  // proved by now
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
       latest = std::min(latest, upper);
-      Report(label, begin, deadline, lower, latest, regions, members);
+      Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members);
     };
-    if (!options_.journal.empty() && !proof_) {
+    if (!proof_) {
       search.save = [&](const std::string& regions) {
         record(latest);
         journal_.regions = regions;
-        return journal_.Save(options_.journal, Key());
+        return options_.journal.empty() ? Ok() : journal_.Save(options_.journal, Key());
       };
     }
     LUCID_ASSIGN(const RegionSearchSummary summary,
@@ -182,9 +203,9 @@ class NativeBound {
     return Ok();
   }
 
-  void Report(std::int32_t label, Clock::time_point begin, Clock::time_point deadline, double lower,
+  void Report(std::int32_t label, double seconds, Clock::time_point deadline, double lower,
               double upper, std::int64_t regions, std::int64_t members) const {
-    if (options_.trace) options_.trace(label, SecondsSince(begin), lower, upper);
+    if (options_.trace) options_.trace(label, seconds, lower, upper);
     if (!progress_) return;
     const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
     const std::string detail =
@@ -209,6 +230,7 @@ class NativeBound {
   const std::stop_token stop_;
   const EnsembleMembers members_;
   NativeJournal journal_;
+  std::vector<std::pair<std::int32_t, std::string>> unfinished_;  // classes, and their regions
   std::optional<Domain> domain_;
   std::optional<ProofWriter> proof_;
 };

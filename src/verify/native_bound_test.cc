@@ -281,6 +281,41 @@ TEST_F(LongRunTest, ResumedAgainAndAgainItEndsWithinTheGapOfTheWhole) {
   EXPECT_FALSE(fs::exists(options.journal)) << "nothing is left to resume";
 }
 
+// Members that always like class 0 less than N does: class 1 cannot leak, which is seen at once,
+// and all the time is for class 0, whose exact bound takes longer than there is.
+TEST(NativeBound, TimeThatAClassDoesNotNeedGoesToTheOthers) {
+  Stream stream(11, "time left over");
+  const Network network = RandomNetwork(
+      Hidden({{HiddenLayer::Kind::kDense, 30}, {HiddenLayer::Kind::kDense, 30}}, 14, 2), stream);
+  std::vector<Network> members = RandomMembers(network, 2, 0.001, stream);
+  for (Network& member : members) {
+    member.parameters[network.architecture.layers().back().bias_at] -= 20;
+  }
+  const ImportedRun run(network, members);
+  const Ensemble ensemble = run.Open();
+  NativeBoundOptions options;
+  options.gap = 0;
+  options.threads = 1;
+  options.time_limit = 3;
+  std::vector<std::int32_t> labels;  // in the order of the search
+  std::vector<double> seconds, upper;
+  options.trace = [&](std::int32_t label, double at, double, double bound) {
+    if (labels.empty() || labels.back() != label) labels.push_back(label);
+    if (label != 0) return;
+    if (!seconds.empty()) {
+      EXPECT_GE(at, seconds.back());
+      EXPECT_LE(bound, upper.back()) << "going on lost what was proved";
+    }
+    seconds.push_back(at);
+    upper.push_back(bound);
+  };
+  const auto found = ComputeBounds(ensemble, options);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  ASSERT_EQ(found->classes[0].status, BoundStatus::kDeadline) << "the test has become easy";
+  ASSERT_NE(found->classes[1].status, BoundStatus::kDeadline) << "the test has become hard";
+  EXPECT_EQ(labels, (std::vector<std::int32_t>{0, 1, 0}));
+}
+
 TEST_F(LongRunTest, AJournalOfOtherOptionsIsRefused) {
   NativeBoundOptions options = Options();
   Stopped(options);
