@@ -296,7 +296,7 @@ TEST(NativeBound, TimeThatAClassDoesNotNeedGoesToTheOthers) {
   NativeBoundOptions options;
   options.gap = 0;
   options.threads = 1;
-  options.time_limit = 3;
+  options.time_limit = 6;
   std::vector<std::int32_t> labels;  // in the order of the search
   std::vector<double> seconds, upper;
   options.trace = [&](std::int32_t label, double at, double, double bound) {
@@ -304,7 +304,8 @@ TEST(NativeBound, TimeThatAClassDoesNotNeedGoesToTheOthers) {
     if (label != 0) return;
     if (!seconds.empty()) {
       EXPECT_GE(at, seconds.back());
-      EXPECT_LE(bound, upper.back()) << "going on lost what was proved";
+      // The last of a search is what the certificate says: a checker's rounding more.
+      EXPECT_LE(bound, upper.back() * (1 + 1e-8)) << "going on lost what was proved";
     }
     seconds.push_back(at);
     upper.push_back(bound);
