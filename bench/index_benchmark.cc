@@ -226,8 +226,7 @@ Status Agree(const std::vector<InputSet>& sets, const MemberIndex& index,
     }
     fmt::print(
         "{}: {} inputs and {} members: on {} inputs some disagree ({} pairs); index and brute "
-        "force "
-        "differ on {}, {} are above a bound\n",
+        "force differ on {}, {} are above a bound\n",
         set.name, set.inputs.size(), brute_force.members().size(), inputs, pairs, different, above);
     if (different > 0) return InternalError("the index is wrong");
     if (above > 0) return InternalError("a bound is too low");

@@ -23,9 +23,11 @@
 namespace lucid::app {
 namespace {
 
+constexpr std::int64_t kUsualRows = 700;
+
 struct DemoArguments {
   std::string out;
-  std::int64_t rows = 700;
+  std::int64_t rows = kUsualRows;
   LeakMapOptions leak;
 };
 
@@ -76,7 +78,6 @@ TrainOptions DemoTraining(std::int64_t rows, std::uint64_t seed) {
 
 constexpr double kBoundLimit = 60;    // seconds; with the usual rows a fraction of one is enough
 constexpr double kSpatialLimit = 10;  // seconds for the usual rows; more members take longer
-constexpr double kUsualRows = 700;
 
 struct DemoResult {
   TrainSummary training;

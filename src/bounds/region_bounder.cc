@@ -79,6 +79,15 @@ void WriteDense(const Layer& shape, std::span<const float> parameters, DenseLaye
   }
 }
 
+void SubtractDense(const DenseLayer& from, const DenseLayer& what, DenseLayer& out) {
+  const double* a = from.weights.values.data();
+  const double* b = what.weights.values.data();
+  double* result = out.weights.values.data();
+  const std::int64_t size = from.weights.rows * from.weights.stride;
+  for (std::int64_t i = 0; i < size; ++i) result[i] = a[i] - b[i];
+  for (std::int64_t k = 0; k < from.weights.rows; ++k) out.bias[k] = from.bias[k] - what.bias[k];
+}
+
 void RegionBounder::Range::Reset(std::int64_t n) {
   for (PaddedArray* array : {&centre, &radius, &size}) array->Reset(n);
 }
@@ -414,15 +423,7 @@ void RegionBounder::Load(std::span<const float> parameters) {
     DenseLayer& member = output ? member_output_ : hidden_[m].member;
     WriteDense(layers[m], parameters, member);
     if (output) break;
-    DenseLayer& difference = hidden_[m].difference;
-    const double* ours = dense_[m].weights.values.data();
-    const double* theirs = member.weights.values.data();
-    double* out = difference.weights.values.data();
-    const std::int64_t size = member.weights.rows * member.weights.stride;
-    for (std::int64_t i = 0; i < size; ++i) out[i] = theirs[i] - ours[i];
-    for (std::int64_t k = 0; k < hidden_[m].units; ++k) {
-      difference.bias[k] = member.bias[k] - dense_[m].bias[k];
-    }
+    SubtractDense(member, dense_[m], hidden_[m].difference);
   }
 }
 

@@ -54,6 +54,8 @@ struct DenseLayer {
 std::vector<DenseLayer> DenseLayers(const Network& network);
 // Writes one layer of a network into a matrix of the right size (whose other entries are zero).
 void WriteDense(const Layer& shape, std::span<const float> parameters, DenseLayer& dense);
+// out = from - what. Requires: all of one size.
+void SubtractDense(const DenseLayer& from, const DenseLayer& what, DenseLayer& out);
 
 // What is asked of a pair (N, member): N's class, and the class the member gives at least as much.
 struct PairQuestion {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bounds/adam.h"
 #include "bounds/region_bounder.h"
 #include "numeric/rounding.h"
 
@@ -19,9 +20,7 @@ constexpr int kSideSteps = 5;       // away from lambda, for a maximiser on the 
 constexpr double kFirstRate = 0.1;  // from the default lines
 constexpr double kNextRate = 0.03;  // from a parent's slopes
 constexpr double kRateDecay = 0.95;
-constexpr int kFails = 3;  // steps in a row that gain nothing: go back, and smaller
-constexpr double kShrink = 0.3;
-constexpr double kMeanDecay = 0.5, kSquareDecay = 0.9;
+constexpr int kFails = 3;             // steps in a row that gain nothing: go back, and smaller
 constexpr double kLambdaScale = 0.5;  // lambda's step, as a share of bound / steepest slope
 constexpr double kPushScale = 0.3;    // a push's step, as a share of bound / width of the sum
 constexpr double kOtherPhase = 1;
@@ -34,38 +33,6 @@ double Dot(const PaddedArray& a, const PaddedArray& b, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
   return sum;
 }
-
-// First and second moments of a gradient, one parameter after the other.
-class Adam {
- public:
-  Adam(std::size_t parameters, double rate)
-      : mean_(parameters, 0.0), square_(parameters, 0.0), rate_(rate) {}
-
-  void NextStep() {
-    at_ = 0;
-    mean_power_ *= kMeanDecay;
-    square_power_ *= kSquareDecay;
-    if (started_) rate_ *= kRateDecay;
-    started_ = true;
-  }
-  // The next parameter's step, to be subtracted; of size 1 times the rate.
-  double Step(double gradient) {
-    double& mean = mean_[at_];
-    double& square = square_[at_++];
-    mean = kMeanDecay * mean + (1 - kMeanDecay) * gradient;
-    square = kSquareDecay * square + (1 - kSquareDecay) * gradient * gradient;
-    return rate_ * (mean / (1 - mean_power_)) / (std::sqrt(square / (1 - square_power_)) + 1e-12);
-  }
-
-  void Shrink() { rate_ *= kShrink; }
-
- private:
-  std::vector<double> mean_, square_;
-  double rate_;
-  double mean_power_ = 1, square_power_ = 1;
-  std::size_t at_ = 0;
-  bool started_ = false;
-};
 
 }  // namespace
 
@@ -255,7 +222,7 @@ double RegionBounder::Descend(const PairQuestion& question, double value, int st
   double best = value, lambda = multipliers.lambda;
   std::vector<float> pushes = multipliers.pushes;
   int fails = 0;
-  Adam adam(1 + multipliers.slopes.size() + pushes.size(), rate_);
+  Adam adam(1 + multipliers.slopes.size() + pushes.size(), rate_, kRateDecay);
   for (int step = 0; step < steps && best > enough; ++step) {
     const double slope = Gradient(question);
     multipliers.steepest = std::max(multipliers.steepest, static_cast<float>(std::abs(slope)));

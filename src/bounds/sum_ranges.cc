@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "bounds/adam.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -16,21 +17,12 @@ constexpr double kTiny = 1e-300;
 // Of the descent (Adam, keeping the best point). None of them can make a bound wrong.
 constexpr int kFirstSteps = 40, kNextSteps = 8;
 constexpr double kFirstRate = 0.1, kNextRate = 0.05, kRateDecay = 0.93;
-constexpr double kMeanDecay = 0.5, kSquareDecay = 0.9;
 
 double Relu(double x) { return std::max(x, 0.0); }
 
 void MakeDense(const Layer& shape, DenseLayer& dense) {
   dense.weights.Reset(shape.outputs, shape.inputs);
   dense.bias.Reset(shape.outputs);
-}
-
-void Subtract(const DenseLayer& from, const DenseLayer& what, DenseLayer& out) {
-  const std::int64_t size = from.weights.rows * from.weights.stride;
-  for (std::int64_t i = 0; i < size; ++i) {
-    out.weights.values[i] = from.weights.values[i] - what.weights.values[i];
-  }
-  for (std::int64_t k = 0; k < from.weights.rows; ++k) out.bias[k] = from.bias[k] - what.bias[k];
 }
 
 }  // namespace
@@ -50,8 +42,7 @@ SumRanger::SumRanger(const Network& network, const Box& box)
   gamma_ = GammaUp(2 * (units_ + inputs_) + 64);
   for (PaddedArray* array : {&centre_, &radius_, &x_size_, &cx_, &x_}) array->Reset(inputs_);
   for (PaddedArray* array : {&network_size_, &pair_size_, &objective_.cz, &objective_.cd, &a_, &d_,
-                             &sum_at_, &diff_at_, &best_a_, &best_d_, &loss_, &step_a_, &step_d_,
-                             &mean_a_, &mean_d_, &square_a_, &square_d_}) {
+                             &sum_at_, &diff_at_, &best_a_, &best_d_, &loss_, &step_a_, &step_d_}) {
     array->Reset(units_);
   }
   for (PairRanges* ranges : {&whole_, &ranges_}) ranges->Reset(units_);
@@ -88,8 +79,8 @@ void SumRanger::Enter(std::span<const float> parameters) {
   const auto layers = architecture_.layers();
   WriteDense(layers[0], parameters, first_.member);
   WriteDense(layers[1], parameters, second_.member);
-  Subtract(first_.member, first_.network, first_.difference);
-  Subtract(second_.member, second_.network, second_.difference);
+  SubtractDense(first_.member, first_.network, first_.difference);
+  SubtractDense(second_.member, second_.network, second_.difference);
   RangeOfSums(first_.difference, whole_.a, whole_.b, pair_size_);
   for (std::int64_t k = 0; k < units_; ++k) pair_size_[k] += network_size_[k];
 }
@@ -178,10 +169,9 @@ void SumRanger::Bound(Node& node, int steps, double rate) {
     const double thin = std::min(1.0, (b - a) / (u - l + kTiny));
     step_a_[k] = moves ? std::abs(objective_.cz[k]) + std::abs(objective_.cd[k]) * thin : 0;
     step_d_[k] = moves ? std::abs(objective_.cd[k]) : 0;
-    mean_a_[k] = mean_d_[k] = square_a_[k] = square_d_[k] = 0;
   }
   node.bound = kInfinity;
-  double mean_power = 1, square_power = 1;
+  Adam adam(static_cast<std::size_t>(2 * units_), rate, kRateDecay);
   for (int step = 0;; ++step) {
     const double bound = Evaluate();
     lower_ = std::max(lower_, RunAtPoint());
@@ -197,21 +187,13 @@ void SumRanger::Bound(Node& node, int steps, double rate) {
       }
     }
     if (step == steps) break;
-    mean_power *= kMeanDecay;
-    square_power *= kSquareDecay;
-    const auto move = [&](double gradient, double size, double& mean, double& square, double& at) {
-      mean = kMeanDecay * mean + (1 - kMeanDecay) * gradient;
-      square = kSquareDecay * square + (1 - kSquareDecay) * gradient * gradient;
-      at -= rate * size * (mean / (1 - mean_power)) /
-            (std::sqrt(square / (1 - square_power)) + 1e-12);
-    };
+    adam.NextStep();
     for (std::int64_t k = 0; k < units_; ++k) {
-      move(sum_at_[k] - peaks_.sum[k], step_a_[k], mean_a_[k], square_a_[k], a_[k]);
+      a_[k] -= step_a_[k] * adam.Step(sum_at_[k] - peaks_.sum[k]);
     }
     for (std::int64_t k = 0; objective_.pair && k < units_; ++k) {
-      move(diff_at_[k] - peaks_.difference[k], step_d_[k], mean_d_[k], square_d_[k], d_[k]);
+      d_[k] -= step_d_[k] * adam.Step(diff_at_[k] - peaks_.difference[k]);
     }
-    rate *= kRateDecay;
   }
   node.a.assign(best_a_.data(), best_a_.data() + units_);
   node.d.assign(best_d_.data(), best_d_.data() + units_);

@@ -74,7 +74,7 @@ class SumRanger {
   Objective objective_;
   PairPeaks peaks_;
   PaddedArray a_, d_, cx_, x_, sum_at_, diff_at_;
-  PaddedArray best_a_, best_d_, loss_, step_a_, step_d_, mean_a_, mean_d_, square_a_, square_d_;
+  PaddedArray best_a_, best_d_, loss_, step_a_, step_d_;
   double lower_ = 0;  // the largest value that any input was seen to give
 };
 

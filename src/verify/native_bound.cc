@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -165,6 +166,8 @@ class NativeBound {
       Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members);
     };
     if (!proof_) {
+      // Without a journal only what is left at the end is of use.
+      if (options_.journal.empty()) search.save_every = std::numeric_limits<double>::infinity();
       search.save = [&](const std::string& regions) {
         record(latest);
         journal_.regions = regions;
