@@ -108,6 +108,12 @@ class RegionBounder {
   // entered from now on (sum_ranges.h), or null. (A proof's checker does not know it.)
   void KnowSums(const std::vector<Interval>* sums) { known_sums_ = sums; }
 
+  // After EnterMember: intervals of z^ and d^ of a hidden layer, for every input in question.
+  const PairRanges& ranges(std::size_t layer) const { return hidden_[layer].ranges; }
+  const Box& box() const { return region_->box; }
+  // After EnterMember: false if sums may overflow; then no interval means anything.
+  bool bounded() const { return bounded_; }
+
   // The same promise as Bound from interval arithmetic alone, which takes a tenth of the time.
   // Requires: EnterRegion was true. Afterwards, enter a member before asking for Bound.
   double IntervalBound(std::span<const float> parameters, const PairQuestion& question);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/parallel.h"
+#include "bounds/moment_bounder.h"
 #include "bounds/sum_ranges.h"
 #include "verify/attack.h"
 #include "verify/attack_ascent.h"
@@ -32,17 +33,26 @@ constexpr std::int32_t kFewOpen = 6;      // open neurons of a box that are sett
 constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
 constexpr std::int64_t kUsualWork = 50 * 50 * 23;  // units of both layers and inputs, of those
 constexpr std::int64_t kAgain = 8;
-constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
+// A bound by moments takes as long as some thousand by lines: a pair that was bounded as often gets
+// one over the whole domain. Where that is close to the target, the pair leaves its regions for
+// boxes of its own, bounded by moments. With so many of them it goes back to lines, which phases
+// make exact in the end.
+constexpr double kClose = 1.25;
+constexpr std::int32_t kMostBoxes = 256;
+constexpr std::size_t kMomentRound = 4;  // of these boxes in hand at a time
+constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
 constexpr TrustBox kFromRegion{0.1, 1e-3};
 constexpr double kReportEvery = 0.2;  // seconds
 
 struct Worker {
   Worker(const Network& network, std::int32_t label, const Domain* domain)
       : bounder(network),
+        moments(network),
         gradient(network.architecture, network.parameters, label),
         ascent(network.architecture.inputs(), domain),
         parameters(network.parameters.size()) {}
   RegionBounder bounder;
+  MomentBounder moments;
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
@@ -62,6 +72,7 @@ std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::in
 struct Outcome {
   RegionPair pair;
   bool alive = false;  // else it is closed: bounded by pair.bound, or its region is empty
+  double own = 0;      // what the region itself gave; pair.bound may be from around it
   std::optional<ProofClosing> closing;  // of a closed pair, if a proof is written
 };
 
@@ -82,7 +93,7 @@ struct Cut {
   double Rest(double target) const {
     double rest = 0;
     for (const Child& child : children) {
-      if (child.worst.alive) rest += child.worst.pair.bound - target;
+      if (child.worst.alive) rest += child.worst.own - target;
     }
     return rest;
   }
@@ -112,7 +123,9 @@ class RegionSearch {
         root_(UnitBox(network.architecture.inputs())),
         workers_(MakeWorkers(network, label, options.threads, options.domain)),
         asked_(static_cast<std::size_t>(members.count()), 0),
-        differences_(static_cast<std::size_t>(members.count())) {
+        differences_(static_cast<std::size_t>(members.count())),
+        tries_moments_(UsesBands() && workers_.front()->moments.Fits()),
+        boxes_(static_cast<std::size_t>(members.count()), 0) {
     Shrink(root_);
   }
 
@@ -126,9 +139,12 @@ class RegionSearch {
       for (const RegionNode& node : state_.open) memory_ += node.Bytes();
     }
     while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
-      LUCID_ASSIGN(bool done, Round());
+      LUCID_ASSIGN(bool done, state_.open.front().moments ? MomentRound() : Round());
       if (done) {
         LUCID_ASSIGN(done, NarrowSums());
+      }
+      if (done) {
+        LUCID_ASSIGN(done, TryMoments());
       }
       if (!done) break;
       SetTarget();
@@ -178,7 +194,7 @@ class RegionSearch {
 
   // Bounds one pair in the region the worker is in.
   Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const {
-    Outcome outcome{pair, false, {}};
+    Outcome outcome{pair};
     const bool proof = options_.proof != nullptr;
     if (!EnterMember(pair.member, worker)) {
       outcome.pair.bound = 0;
@@ -194,6 +210,7 @@ class RegionSearch {
       outcome.closing = CloseBy(pair, question, multipliers, worker, bound);
     outcome.alive = bound > target_;  // a proof's multipliers are rounded, and may not do
     if (outcome.alive) outcome.closing.reset();
+    outcome.own = own;
     outcome.pair.bound = std::max(bound, 0.0);
     outcome.pair.lambda = static_cast<float>(multipliers.lambda);
     return outcome;
@@ -243,7 +260,7 @@ class RegionSearch {
     std::vector<Outcome> pairs;
     for (std::int32_t member = 0; member < members_.count(); ++member) {
       for (std::int32_t other = 0; other < network_.architecture.classes(); ++other) {
-        if (other != label_) pairs.push_back({{member, other, kInfinity, 1}, true, {}});
+        if (other != label_) pairs.push_back({{member, other, kInfinity, 1}, true});
       }
     }
     state_.bounds += static_cast<std::int64_t>(pairs.size());
@@ -330,7 +347,7 @@ class RegionSearch {
     std::size_t pairs = 0;
     const std::size_t most = std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound);
     while (nodes.size() < most && pairs < kRoundPairs && !state_.open.empty() &&
-           state_.open.front().bound > target_) {
+           state_.open.front().bound > target_ && !state_.open.front().moments) {
       nodes.push_back(Pop());
       LUCID_TRY(SetAside(nodes.back()));
       pairs += nodes.back().alive.size();
@@ -421,9 +438,7 @@ class RegionSearch {
       ProofNode how;
       how.split = ProofNode::Split::kInput;
       how.unit = advice.input;
-      how.at = options_.domain == nullptr
-                   ? 0.5 * (side.lower + side.upper)
-                   : options_.domain->CutOf(how.unit, side.lower, side.upper);
+      how.at = CutOf(how.unit, side);
       consider(how);
     }
     return expansion;
@@ -520,11 +535,162 @@ class RegionSearch {
     if (done) slow_.clear();
     return done;
   }
-  void CountBound(std::int32_t member) {
-    const std::int64_t asked = ++asked_[static_cast<std::size_t>(member)];
+  void CountBound(const RegionPair& pair) {
+    const std::int64_t asked = ++asked_[static_cast<std::size_t>(pair.member)];
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
-      if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({member, effort});
+      if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
+    if (tries_moments_ && asked == options_.moments_after) hard_.push_back({pair, {}, -1, false});
+  }
+
+  // A bound by moments of one pair in a region.
+  struct MomentBound {
+    RegionPair pair;
+    std::vector<float> multipliers;
+    std::int32_t cut = -1;
+    bool alive = false;
+  };
+  void BoundByMoments(const Region& region, MomentBound& bound, Worker& worker) const {
+    RegionPair& pair = bound.pair;
+    bound.alive = Enter(region, pair.bound, worker) && EnterMember(pair.member, worker);
+    if (!bound.alive) {
+      pair.bound = std::min(pair.bound, target_);
+      return;
+    }
+    Band band{label_, target_, pair.bound};
+    if (network_.architecture.classes() > 2) {
+      // N_c - N_c'' may be more than f, which is what the pair's bound is about.
+      Multipliers multipliers;
+      band.most = worker.bounder.Bound(Question(pair), multipliers, 0, target_);
+    }
+    if (band.most > target_) {
+      pair.bound = std::min(
+          pair.bound, worker.moments.Bound(worker.bounder, worker.parameters, Question(pair), band,
+                                           target_, bound.multipliers, [&] { return Expired(); }));
+      bound.cut = worker.moments.WidestInput();
+    } else {
+      pair.bound = band.most;
+    }
+    bound.alive = pair.bound > target_;
+  }
+
+  // Of the pairs that have turned out to be hard, over the whole domain.
+  Result<bool> TryMoments() {
+    if (hard_.empty()) return true;
+    for (MomentBound& hard : hard_) hard.pair.bound = LargestBound(hard.pair);
+    const std::vector<MomentBound> before = hard_;
+    const Region domain{root_, {}};
+    LUCID_ASSIGN(const bool done, ForEach(hard_.size(), [&](std::size_t i, Worker& worker) {
+                   BoundByMoments(domain, hard_[i], worker);
+                 }));
+    if (!done) {
+      hard_ = before;
+      return false;
+    }
+    for (MomentBound& hard : hard_) {
+      ++state_.bounds;
+      const bool alone = hard.pair.bound <= kClose * target_;
+      LimitEverywhere(hard.pair, alone ? 0 : hard.pair.bound);
+      if (alone) LUCID_TRY(PushMoments(root_, std::move(hard)));
+    }
+    hard_.clear();
+    return true;
+  }
+  static void RefreshBound(RegionNode& node) {
+    node.bound = 0;
+    for (const RegionPair& pair : node.alive) node.bound = std::max(node.bound, pair.bound);
+  }
+  double LargestBound(const RegionPair& pair) const {
+    double bound = 0;
+    for (const RegionNode& node : state_.open) {
+      for (const RegionPair& other : node.alive) {
+        if (SamePair(other, pair)) bound = std::max(bound, other.bound);
+      }
+    }
+    return bound;
+  }
+  static bool SamePair(const RegionPair& a, const RegionPair& b) {
+    return a.member == b.member && a.other == b.other;
+  }
+  // In all regions that wait. 0: another one waits for the pair that holds all of them.
+  void LimitEverywhere(const RegionPair& pair, double bound) {
+    memory_ = 0;
+    std::erase_if(state_.open, [&](RegionNode& node) {
+      std::erase_if(node.alive, [&](RegionPair& other) {
+        if (!SamePair(other, pair)) return false;
+        other.bound = std::min(other.bound, bound);
+        return bound == 0;
+      });
+      RefreshBound(node);
+      if (!node.alive.empty()) memory_ += node.Bytes();
+      return node.alive.empty();
+    });
+    std::make_heap(state_.open.begin(), state_.open.end());
+  }
+  Status PushMoments(const Box& box, MomentBound bound) {
+    if (!bound.alive) {
+      CountClosed(bound.pair.bound);
+      return Ok();
+    }
+    RegionNode node;
+    node.id = state_.next_id++;
+    node.region.box = box;
+    node.moments = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <= kMostBoxes;
+    if (node.moments) {
+      node.moment_multipliers = std::move(bound.multipliers);
+      node.cut = bound.cut;
+    }
+    AddAlive(bound.pair, node);
+    return Push(std::move(node));
+  }
+
+  // As Round, for boxes that are bounded by moments. Those of a saved search are bounded anew.
+  Result<bool> MomentRound() {
+    std::vector<RegionNode> nodes;
+    while (nodes.size() < kMomentRound && !state_.open.empty() && state_.open.front().moments &&
+           state_.open.front().bound > target_) {
+      nodes.push_back(Pop());
+    }
+    struct Part {
+      Box box;
+      MomentBound bound;
+      std::size_t node;
+    };
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const RegionNode& node = nodes[i];
+      const MomentBound from{node.alive.front(), node.moment_multipliers, -1, true};
+      const Box& box = node.region.box;
+      if (node.cut < 0) {
+        parts.push_back({box, from, i});
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(node.cut);
+      for (int side = 0; side < 2; ++side) {
+        Part part{box, from, i};
+        (side == 0 ? part.box[at].upper : part.box[at].lower) = CutOf(node.cut, box[at]);
+        if (Shrink(part.box)) parts.push_back(std::move(part));
+      }
+    }
+    LUCID_ASSIGN(const bool done, ForEach(parts.size(), [&](std::size_t i, Worker& worker) {
+                   BoundByMoments({parts[i].box, {}}, parts[i].bound, worker);
+                 }));
+    if (!done) {
+      for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
+      return false;
+    }
+    state_.bounds += static_cast<std::int64_t>(parts.size());
+    for (Part& part : parts) {
+      state_.regions += nodes[part.node].cut < 0 ? 0 : 1;
+      // Nothing left to cut: its bound counts as it is.
+      if (part.bound.cut < 0) part.bound.alive = false;
+      LUCID_TRY(PushMoments(part.box, std::move(part.bound)));
+    }
+    return true;
+  }
+  double CutOf(std::int32_t input, const Interval& side) const {
+    return options_.domain == nullptr ? 0.5 * (side.lower + side.upper)
+                                      : options_.domain->CutOf(input, side.lower, side.upper);
   }
   SumRanger& Ranger(Worker& worker) const {
     if (!worker.ranger) worker.ranger = std::make_unique<SumRanger>(network_, root_);
@@ -546,7 +712,7 @@ class RegionSearch {
         if (!child.inhabited) continue;
         const std::size_t worst = WorstOf(nodes[i]);
         for (std::size_t p = 0; p < nodes[i].alive.size(); ++p) {
-          if (p != worst) child.others.push_back({nodes[i].alive[p], true, {}});
+          if (p != worst) child.others.push_back({nodes[i].alive[p], true});
         }
         for (std::size_t from = 0; from < child.others.size(); from += kChunk) {
           tasks.push_back(
@@ -573,7 +739,7 @@ class RegionSearch {
       return WithoutWorst(node);
     }
     if (!expansion.cut) return GiveUp(node);
-    for (const RegionPair& pair : node.alive) CountBound(pair.member);
+    for (const RegionPair& pair : node.alive) CountBound(pair);
     ProofNode how = expansion.cut->how;
     how.first_child = state_.next_id;
     for (Child& child : expansion.cut->children) {
@@ -618,7 +784,7 @@ class RegionSearch {
       members_.CopyParameters(pair.member, worker.parameters);
       Multipliers multipliers = node.multipliers;
       multipliers.lambda = pair.lambda;
-      Outcome outcome{pair, false, {}};
+      Outcome outcome{pair};
       if (worker.bounder.EnterMember(worker.parameters)) {
         PairQuestion question = Question(pair);
         BoundBest(question, multipliers, Steps(node.region), worker);
@@ -726,6 +892,9 @@ class RegionSearch {
   };
   std::vector<Slow> slow_;                          // members that are to have narrower ranges
   std::vector<std::vector<Interval>> differences_;  // of the second hidden layer, by member
+  const bool tries_moments_;
+  std::vector<std::int32_t> boxes_;  // of every member, by moments
+  std::vector<MomentBound> hard_;    // pairs that are to be bounded by moments
   RegionState state_;
   double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open

@@ -100,7 +100,7 @@ void ExpectSoundAndWithinTheGap(const Answer& answer, double beta, double gap) {
 
 // Up to three inputs, `copies` of each, so that boxes or phases are cut.
 void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_t copies,
-                           double gap, std::int64_t narrow_after = Options().narrow_after) {
+                           double gap, RegionSearchOptions options = Options()) {
   int leaking = 0, cut = 0, finished = 0, two_classes = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -111,9 +111,7 @@ void CompareWithBruteForce(std::uint64_t first, std::uint64_t count, std::int64_
     const auto label = static_cast<std::int32_t>(seed % 2);
     const double beta = TrueBeta(problem, label);
     problem.Repeat(copies);
-    RegionSearchOptions options = Options();
     options.gap = gap;
-    options.narrow_after = narrow_after;
     const Answer answer = Search(problem, label, options, AttackOf(problem, label));
     ExpectSoundAndWithinTheGap(answer, beta, gap);
     if (problem.network.architecture.inputs() > kFewInputs) EXPECT_EQ(answer.summary.dropped, 0);
@@ -136,7 +134,15 @@ TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWherePhasesAreCut) {
 }
 
 TEST(RegionSearch, EqualsBruteForceWhereRangesOfSumsAreNarrowedAtOnce) {
-  CompareWithBruteForce(100, 30, 4, 0.02, /*narrow_after=*/0);
+  RegionSearchOptions options = Options();
+  options.narrow_after = 0;
+  CompareWithBruteForce(100, 30, 4, 0.02, options);
+}
+
+TEST(RegionSearch, EqualsBruteForceWhereMomentsAreTriedAtOnce) {
+  RegionSearchOptions options = Options();
+  options.moments_after = 1;
+  CompareWithBruteForce(100, 30, 4, 0.02, options);
 }
 
 // Nothing is known, and nothing is looked for: the target is half of the truth, so that only the
@@ -159,9 +165,12 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
       options.absolute_gap = beta / 2;
       options.improve_witnesses = false;
       options.narrow_after = 0;
-      const Answer answer = Search(problem, label, options, {}, "", 40);
-      EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND, copies " << copies;
-      finished += answer.summary.finished;
+      for (const std::int64_t moments_after : {1, 1000}) {
+        options.moments_after = moments_after;
+        const Answer answer = Search(problem, label, options, {}, "", 40);
+        EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND, copies " << copies;
+        finished += answer.summary.finished;
+      }
     }
   }
   EXPECT_GT(leaking, 10) << "the test has become easy";
@@ -181,6 +190,23 @@ TEST(RegionSearch, AFewOpenNeuronsAreSettledByTheirPhases) {
   EXPECT_GE(finished, 10);
 }
 
+// 14 inputs, nearly all neurons open: in as many rounds moments prove more.
+TEST(RegionSearch, MomentsProveMore) {
+  double with = 0, without = 0;
+  for (std::uint64_t seed = 300; seed < 304; ++seed) {
+    const Problem problem(seed, 14, {16, 16}, 2, 0.05, 2);
+    RegionSearchOptions options = Options();
+    options.gap = 0.05;
+    const AttackResult known = AttackOf(problem, 0);
+    if (!(known.beta_lower > 0.001)) continue;
+    options.moments_after = 1000000;
+    without += Search(problem, 0, options, known, "", 60).summary.upper / known.beta_lower;
+    options.moments_after = 20;
+    with += Search(problem, 0, options, known, "", 60).summary.upper / known.beta_lower;
+  }
+  EXPECT_LT(with, 0.95 * without);
+}
+
 // The target starts 20 % below a leak that is known: whoever cuts that off ends below it.
 TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
   int leaking = 0;
@@ -197,6 +223,7 @@ TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
     RegionSearchOptions options = Options();
     options.gap = 0.05;
     if (seed % 4 == 0) options.narrow_after = 0;
+    if (seed % 8 < 4) options.moments_after = 2;
     const Answer answer = Search(problem, 0, options, frozen, "", 30);
     EXPECT_GE(answer.summary.upper, best.beta_lower) << "UNSOUND";
     EXPECT_GE(answer.summary.upper, answer.lower);
@@ -212,6 +239,7 @@ TEST(RegionSearch, OneThreadAndFourGiveTheSameBits) {
       const Problem problem(seed, inputs, {6, 6}, 2, 0.03, 20);
       RegionSearchOptions options = Options();
       options.gap = 0.02;
+      options.moments_after = seed % 2 == 0 ? 5 : 1000;
       const AttackResult known = AttackOf(problem, 1);
       const Answer one = Search(problem, 1, options, known, "", 20);
       options.threads = 4;
@@ -314,13 +342,15 @@ TEST(RegionSearch, OutOfTimeOrStoppedAtOnceItGivesTheCeiling) {
 }
 
 TEST(RegionSearch, StoppedAnywhereItsBoundHoldsAndContinuedItEndsTheSame) {
-  for (const std::int64_t inputs : {6, 12}) {
+  for (const std::int64_t inputs : {6, 12, 13}) {
     SCOPED_TRACE(testing::Message() << inputs << " inputs");
-    const Problem problem(inputs == 6 ? 400 : 601, inputs, {8, 8}, 2, 0.1, 4);
+    const Problem problem(inputs == 6 ? 400 : 601, std::min<std::int64_t>(inputs, 12), {8, 8}, 2,
+                          0.1, 4);
     const AttackResult known = AttackOf(problem, 0);
     RegionSearchOptions options = Options();
     options.gap = 0.02;
     options.save_every = 0;
+    if (inputs == 13) options.moments_after = 10;
     struct Saved {
       std::string state;
       double lower;

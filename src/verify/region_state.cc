@@ -18,6 +18,7 @@ std::size_t TakeCount(std::size_t size, ByteCursor& in) {
 void WriteNode(const RegionNode& node, std::string& out) {
   PutBytes(out, node.bound);
   PutBytes(out, node.id);
+  PutBytes(out, static_cast<std::uint8_t>(node.moments ? 1 : 0));
   for (const Interval& side : node.region.box) {
     PutBytes(out, side.lower);
     PutBytes(out, side.upper);
@@ -41,6 +42,9 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Byte
   RegionNode node;
   node.bound = in.Take<double>();
   node.id = in.Take<std::uint64_t>();
+  const auto moments = in.Take<std::uint8_t>();
+  in.Require(moments <= 1);
+  node.moments = moments == 1;
   for (std::int64_t j = 0; j < architecture.inputs(); ++j) {
     const auto lower = in.Take<double>();
     const auto upper = in.Take<double>();
@@ -73,16 +77,19 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Byte
     node.alive.push_back(pair);
   }
   in.Require(!node.alive.empty() && node.bound == largest);
+  in.Require(!node.moments || (node.alive.size() == 1 && node.region.phases.empty()));
   return node;
 }
 
 }  // namespace
 
 std::int64_t RegionNode::Bytes() const {
-  std::size_t bytes =
-      sizeof(RegionNode) + region.box.capacity() * sizeof(Interval) +
-      region.phases.capacity() * sizeof(PhaseSplit) + alive.capacity() * sizeof(RegionPair) +
-      (multipliers.slopes.capacity() + multipliers.pushes.capacity()) * sizeof(float);
+  std::size_t bytes = sizeof(RegionNode) + region.box.capacity() * sizeof(Interval) +
+                      region.phases.capacity() * sizeof(PhaseSplit) +
+                      alive.capacity() * sizeof(RegionPair) +
+                      (multipliers.slopes.capacity() + multipliers.pushes.capacity() +
+                       moment_multipliers.capacity()) *
+                          sizeof(float);
   for (const ProofClosing& closing : closings) {
     bytes += sizeof(ProofClosing) + closing.dual.capacity() * sizeof(float);
   }
@@ -114,7 +121,7 @@ Status DecodeRegionState(const std::string& bytes, const Architecture& architect
     *count = in.Take<std::int64_t>();
     in.Require(*count >= 0);
   }
-  for (std::size_t n = TakeCount(32, in); n > 0 && in.ok(); --n) {
+  for (std::size_t n = TakeCount(33, in); n > 0 && in.ok(); --n) {
     state.open.push_back(ReadNode(architecture, members, in));
     in.Require(state.open.back().id < state.next_id);
   }

@@ -25,8 +25,11 @@ struct RegionNode {
   std::uint64_t id = 0;
   Region region;
   std::vector<RegionPair> alive;
-  Multipliers multipliers;             // of its worst pair; not saved
-  std::vector<ProofClosing> closings;  // only while a proof is written; not saved
+  Multipliers multipliers;  // of its worst pair; not saved
+  bool moments = false;     // a box of one pair, bounded and cut by moments (moment_bounder.h)
+  std::vector<float> moment_multipliers;  // of its only pair; not saved
+  std::int32_t cut = -1;                  // the input to cut; -1: not bounded yet; not saved
+  std::vector<ProofClosing> closings;     // only while a proof is written; not saved
 
   std::int64_t Bytes() const;
   // Of two regions, the one to look at first is the larger; ids make the order total.
