@@ -210,7 +210,7 @@ class RegionSearch {
       outcome.closing = CloseBy(pair, question, multipliers, worker, bound);
     outcome.alive = bound > target_;  // a proof's multipliers are rounded, and may not do
     if (outcome.alive) outcome.closing.reset();
-    outcome.own = own;
+    outcome.own = std::isfinite(own) ? own : bound;
     outcome.pair.bound = std::max(bound, 0.0);
     outcome.pair.lambda = static_cast<float>(multipliers.lambda);
     return outcome;
