@@ -1,113 +1,22 @@
 #include "verify/region_search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
 
-#include "base/parallel.h"
-#include "bounds/moment_bounder.h"
-#include "bounds/sum_ranges.h"
 #include "verify/attack.h"
-#include "verify/attack_ascent.h"
 #include "verify/encoding.h"
 #include "verify/engine.h"
-#include "verify/region_state.h"
+#include "verify/region_parts.h"
 
 namespace lucid {
 namespace {
 
+using namespace region_search;  // NOLINT(google-build-using-namespace): its own parts
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kSteps =
-    20;  // of descent, where phases are cut; 5 and 40 prove less in the same time
-constexpr std::size_t kRound = 32;        // regions in hand at a time: fixed, so that the search
-constexpr std::size_t kRoundPairs = 512;  // does not depend on the number of threads
-constexpr std::size_t kGroup = 8;         // pairs of a region that are taken further together
-constexpr std::size_t kChunk = 16;        // pairs of a region that one task bounds
-constexpr std::int32_t kFewOpen = 6;      // open neurons of a box that are settled by their phases
-// Narrower ranges of the second hidden layer's sums cost some seconds for N. For a member they cost
-// about as much as the bounds that were asked of it by then, and are taken again, with more nodes,
-// when it was asked for so many times more.
-constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
-constexpr std::int64_t kUsualWork = 50 * 50 * 23;  // units of both layers and inputs, of those
-constexpr std::int64_t kAgain = 8;
-// A bound by moments takes as long as some thousand by lines: a pair that was bounded as often gets
-// one over the whole domain. Where that is close to the target, the pair leaves its regions for
-// boxes of its own, bounded by moments. With so many of them it goes back to lines, which phases
-// make exact in the end.
-constexpr double kClose = 1.25;
-constexpr std::int32_t kMostBoxes = 256;
-constexpr std::size_t kMomentRound = 4;  // of these boxes in hand at a time
-constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
-constexpr TrustBox kFromRegion{0.1, 1e-3};
-constexpr double kReportEvery = 0.2;  // seconds
-
-struct Worker {
-  Worker(const Network& network, std::int32_t label, const Domain* domain)
-      : bounder(network),
-        moments(network),
-        gradient(network.architecture, network.parameters, label),
-        ascent(network.architecture.inputs(), domain),
-        parameters(network.parameters.size()) {}
-  RegionBounder bounder;
-  MomentBounder moments;
-  NetworkGradient gradient, member_gradient;
-  PairAscent ascent;
-  std::vector<float> parameters;
-  std::unique_ptr<SumRanger> ranger;
-};
-
-std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
-                                                 int threads, const Domain* domain = nullptr) {
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (int w = 0; w < EffectiveThreads(threads); ++w) {
-    workers.push_back(std::make_unique<Worker>(network, label, domain));
-  }
-  return workers;
-}
-
-// What became of a pair in a region.
-struct Outcome {
-  RegionPair pair;
-  bool alive = false;  // else it is closed: bounded by pair.bound, or its region is empty
-  double own = 0;      // what the region itself gave; pair.bound may be from around it
-  std::optional<ProofClosing> closing;  // of a closed pair, if a proof is written
-};
-
-struct Child {
-  Region region;
-  bool inhabited = false;
-  Outcome worst;  // of the parent's worst pair, whose multipliers the others start from
-  Multipliers multipliers;
-  std::vector<Outcome> others;
-};
-
-// One way to cut a region in two.
-struct Cut {
-  ProofNode how;  // split, layer, unit, at
-  Child children[2];
-
-  // What is left to do: the sum of what the children are above the target.
-  double Rest(double target) const {
-    double rest = 0;
-    for (const Child& child : children) {
-      if (child.worst.alive) rest += child.worst.own - target;
-    }
-    return rest;
-  }
-};
-
-struct Expansion {
-  // A region's own band is narrower than its parent's: it may turn out to hold nothing, or nothing
-  // of its worst pair.
-  enum class Found { kInputs, kNone, kNoneOfTheWorst };
-  Found found = Found::kInputs;
-  std::optional<Cut> cut;     // none: there is nothing left to cut
-  std::vector<double> point;  // an input where the worst pair leaks, perhaps
-  double confidence = 0;
-};
 
 class RegionSearch {
  public:
@@ -577,7 +486,7 @@ class RegionSearch {
   // Of the pairs that have turned out to be hard, over the whole domain.
   Result<bool> TryMoments() {
     if (hard_.empty()) return true;
-    for (MomentBound& hard : hard_) hard.pair.bound = LargestBound(hard.pair);
+    for (MomentBound& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
     const std::vector<MomentBound> before = hard_;
     const Region domain{root_, {}};
     LUCID_ASSIGN(const bool done, ForEach(hard_.size(), [&](std::size_t i, Worker& worker) {
@@ -590,42 +499,13 @@ class RegionSearch {
     for (MomentBound& hard : hard_) {
       ++state_.bounds;
       const bool alone = hard.pair.bound <= kClose * target_;
-      LimitEverywhere(hard.pair, alone ? 0 : hard.pair.bound);
+      state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
+      memory_ = 0;
+      for (const RegionNode& node : state_.open) memory_ += node.Bytes();
       if (alone) LUCID_TRY(PushMoments(root_, std::move(hard)));
     }
     hard_.clear();
     return true;
-  }
-  static void RefreshBound(RegionNode& node) {
-    node.bound = 0;
-    for (const RegionPair& pair : node.alive) node.bound = std::max(node.bound, pair.bound);
-  }
-  double LargestBound(const RegionPair& pair) const {
-    double bound = 0;
-    for (const RegionNode& node : state_.open) {
-      for (const RegionPair& other : node.alive) {
-        if (SamePair(other, pair)) bound = std::max(bound, other.bound);
-      }
-    }
-    return bound;
-  }
-  static bool SamePair(const RegionPair& a, const RegionPair& b) {
-    return a.member == b.member && a.other == b.other;
-  }
-  // In all regions that wait. 0: another one waits for the pair that holds all of them.
-  void LimitEverywhere(const RegionPair& pair, double bound) {
-    memory_ = 0;
-    std::erase_if(state_.open, [&](RegionNode& node) {
-      std::erase_if(node.alive, [&](RegionPair& other) {
-        if (!SamePair(other, pair)) return false;
-        other.bound = std::min(other.bound, bound);
-        return bound == 0;
-      });
-      RefreshBound(node);
-      if (!node.alive.empty()) memory_ += node.Bytes();
-      return node.alive.empty();
-    });
-    std::make_heap(state_.open.begin(), state_.open.end());
   }
   Status PushMoments(const Box& box, MomentBound bound) {
     if (!bound.alive) {
@@ -908,32 +788,6 @@ Result<RegionSearchSummary> SearchRegions(const Network& network, const Members&
                                           const RegionSearchOptions& options,
                                           WitnessKeeper& witnesses, const std::string& state) {
   return RegionSearch(network, members, label, member_error, options, witnesses).Run(state);
-}
-
-Result<std::vector<double>> BoundEachMember(const Network& network, const Members& members,
-                                            std::int32_t label, double member_error, int threads,
-                                            const std::function<void(std::int64_t)>& done,
-                                            std::stop_token stop) {
-  const Region domain{UnitBox(network.architecture.inputs()), {}};
-  const auto workers = MakeWorkers(network, label, threads);
-  for (const auto& worker : workers) worker->bounder.EnterRegion(domain);
-  std::vector<double> upper(static_cast<std::size_t>(members.count()), 0.0);
-  std::atomic<std::int64_t> count = 0;
-  LUCID_TRY(ParallelFor(members.count(), threads, stop, [&](std::int64_t i, int w) {
-    Worker& worker = *workers[w];
-    members.CopyParameters(i, worker.parameters);
-    const std::int64_t so_far = ++count;
-    if (w == 0 && done) done(so_far);
-    if (!worker.bounder.EnterMember(worker.parameters)) return Ok();
-    for (std::int32_t other = 0; other < network.architecture.classes(); ++other) {
-      if (other == label) continue;
-      Multipliers multipliers;
-      upper[i] = std::max(upper[i], worker.bounder.Bound({label, other, other, member_error},
-                                                         multipliers, kSteps, 0));
-    }
-    return Ok();
-  }));
-  return upper;
 }
 
 }  // namespace lucid

@@ -81,6 +81,10 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Byte
   return node;
 }
 
+bool SamePair(const RegionPair& a, const RegionPair& b) {
+  return a.member == b.member && a.other == b.other;
+}
+
 }  // namespace
 
 std::int64_t RegionNode::Bytes() const {
@@ -94,6 +98,30 @@ std::int64_t RegionNode::Bytes() const {
     bytes += sizeof(ProofClosing) + closing.dual.capacity() * sizeof(float);
   }
   return static_cast<std::int64_t>(bytes);
+}
+
+double RegionState::LargestBound(const RegionPair& pair) const {
+  double bound = 0;
+  for (const RegionNode& node : open) {
+    for (const RegionPair& other : node.alive) {
+      if (SamePair(other, pair)) bound = std::max(bound, other.bound);
+    }
+  }
+  return bound;
+}
+
+void RegionState::Limit(const RegionPair& pair, double bound) {
+  std::erase_if(open, [&](RegionNode& node) {
+    std::erase_if(node.alive, [&](RegionPair& other) {
+      if (!SamePair(other, pair)) return false;
+      other.bound = std::min(other.bound, bound);
+      return bound == 0;
+    });
+    node.bound = 0;
+    for (const RegionPair& other : node.alive) node.bound = std::max(node.bound, other.bound);
+    return node.alive.empty();
+  });
+  std::make_heap(open.begin(), open.end());
 }
 
 std::string EncodeRegionState(const RegionState& state) {

@@ -43,6 +43,11 @@ struct RegionState {
   std::uint64_t next_id = 1;
   double closed = 0;  // the largest bound of what was closed or given up
   std::int64_t regions = 0, bounds = 0, pruned_by_screen = 0, pruned_at_root = 0, dropped = 0;
+
+  double LargestBound(const RegionPair& pair) const;  // in all regions that wait
+  // In all of them the pair's bound is at most this. 0: it is taken out, for another region waits
+  // for it that holds all of these.
+  void Limit(const RegionPair& pair, double bound);
 };
 
 std::string EncodeRegionState(const RegionState& state);

@@ -1,0 +1,110 @@
+// What a region search is tuned by, and what its steps hand to each other. Of region_search.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/parallel.h"
+#include "bounds/moment_bounder.h"
+#include "bounds/sum_ranges.h"
+#include "lucid/data/domain.h"
+#include "verify/attack_ascent.h"
+#include "verify/region_state.h"
+
+namespace lucid::region_search {
+
+inline constexpr int kSteps =
+    20;  // of descent, where phases are cut; 5 and 40 prove less in the same time
+inline constexpr std::size_t kRound = 32;  // regions in hand at a time: fixed, so that the search
+inline constexpr std::size_t kRoundPairs = 512;  // does not depend on the number of threads
+inline constexpr std::size_t kGroup = 8;   // pairs of a region that are taken further together
+inline constexpr std::size_t kChunk = 16;  // pairs of a region that one task bounds
+inline constexpr std::int32_t kFewOpen =
+    6;  // open neurons of a box that are settled by their phases
+// Narrower ranges of the second hidden layer's sums cost some seconds for N. For a member they cost
+// about as much as the bounds that were asked of it by then, and are taken again, with more nodes,
+// when it was asked for so many times more.
+inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
+inline constexpr std::int64_t kUsualWork =
+    50 * 50 * 23;  // units of both layers and inputs, of those
+inline constexpr std::int64_t kAgain = 8;
+// A bound by moments takes as long as some thousand by lines: a pair that was bounded as often gets
+// one over the whole domain. Where that is close to the target, the pair leaves its regions for
+// boxes of its own, bounded by moments. With so many of them it goes back to lines, which phases
+// make exact in the end.
+inline constexpr double kClose = 1.25;
+inline constexpr std::int32_t kMostBoxes = 256;
+inline constexpr std::size_t kMomentRound = 4;  // of these boxes in hand at a time
+inline constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
+inline constexpr TrustBox kFromRegion{0.1, 1e-3};
+inline constexpr double kReportEvery = 0.2;  // seconds
+
+struct Worker {
+  Worker(const Network& network, std::int32_t label, const Domain* domain)
+      : bounder(network),
+        moments(network),
+        gradient(network.architecture, network.parameters, label),
+        ascent(network.architecture.inputs(), domain),
+        parameters(network.parameters.size()) {}
+  RegionBounder bounder;
+  MomentBounder moments;
+  NetworkGradient gradient, member_gradient;
+  PairAscent ascent;
+  std::vector<float> parameters;
+  std::unique_ptr<SumRanger> ranger;
+};
+
+inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
+                                                        int threads,
+                                                        const Domain* domain = nullptr) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int w = 0; w < EffectiveThreads(threads); ++w) {
+    workers.push_back(std::make_unique<Worker>(network, label, domain));
+  }
+  return workers;
+}
+
+// What became of a pair in a region.
+struct Outcome {
+  RegionPair pair;
+  bool alive = false;  // else it is closed: bounded by pair.bound, or its region is empty
+  double own = 0;      // what the region itself gave; pair.bound may be from around it
+  std::optional<ProofClosing> closing;  // of a closed pair, if a proof is written
+};
+
+struct Child {
+  Region region;
+  bool inhabited = false;
+  Outcome worst;  // of the parent's worst pair, whose multipliers the others start from
+  Multipliers multipliers;
+  std::vector<Outcome> others;
+};
+
+// One way to cut a region in two.
+struct Cut {
+  ProofNode how;  // split, layer, unit, at
+  Child children[2];
+
+  // What is left to do: the sum of what the children are above the target.
+  double Rest(double target) const {
+    double rest = 0;
+    for (const Child& child : children) {
+      if (child.worst.alive) rest += child.worst.own - target;
+    }
+    return rest;
+  }
+};
+
+struct Expansion {
+  // A region's own band is narrower than its parent's: it may turn out to hold nothing, or nothing
+  // of its worst pair.
+  enum class Found { kInputs, kNone, kNoneOfTheWorst };
+  Found found = Found::kInputs;
+  std::optional<Cut> cut;     // none: there is nothing left to cut
+  std::vector<double> point;  // an input where the worst pair leaks, perhaps
+  double confidence = 0;
+};
+
+}  // namespace lucid::region_search
