@@ -15,10 +15,47 @@
 #include <sstream>
 
 // Eigen takes the instructions that macros say there are, and is three times as fast with these.
-// Only Eigen and what follows it get them (and Fits asks the machine): the inline functions of the
-// headers above are shared with the rest of the program. g++ 12 does not define the macros itself.
+// Only Eigen and what follows it get them: the inline functions of the headers above are shared
+// with the rest of the program, as Eigen's would be (no other file may use it). g++ 12 does not
+// define the macros itself.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define LUCID_MOMENTS_WITH_AVX2
+#endif
+
+namespace lucid {
+namespace {
+
+// Of a neuron, in the order of the header.
+enum Kind {
+  kBoxZ,
+  kBoxDelta,
+  kBoxBelow,
+  kAbove,
+  kRelu,
+  kMemberRelu,
+  kActive,
+  kInactive,
+  kBetween,
+  kKinds
+};
+
+}  // namespace
+
+// Above what is compiled for some machines only: this is asked on all.
+bool MomentBounder::Fits(const Architecture& architecture) {
+#ifdef LUCID_MOMENTS_WITH_AVX2
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return false;
+#endif
+  std::int64_t constraints = architecture.inputs() + 2;
+  for (const Layer& layer : architecture.layers()) {
+    if (layer.relu) constraints += kKinds * layer.outputs;
+  }
+  return constraints <= kMostConstraints;
+}
+
+}  // namespace lucid
+
+#ifdef LUCID_MOMENTS_WITH_AVX2
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #ifndef __AVX2__
@@ -42,19 +79,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Of a neuron, in the order of the header.
-enum Kind {
-  kBoxZ,
-  kBoxDelta,
-  kBoxBelow,
-  kAbove,
-  kRelu,
-  kMemberRelu,
-  kActive,
-  kInactive,
-  kBetween,
-  kKinds
-};
 // Ranges that are much narrower than others of their layer are made so wide (wider is sound), and
 // nothing but its box is said of such a difference: the solver has no scale for it.
 constexpr double kNarrow = 1e-3;
@@ -513,8 +537,9 @@ struct MomentBounder::Relaxation {
       for (Index i = 0; i + 1 < m; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const double own = IsFree(i) ? 0 : (boxes[at] ? weight : kStartSmall) * share / scales[at];
-        const double before = saved.empty() ? 0 : saved[static_cast<std::size_t>(slots[at])];
-        y[i] = warm ? (1 - kFresh) * before + kFresh * own : own;
+        y[i] = own;
+        if (!warm) continue;
+        y[i] = (1 - kFresh) * saved[static_cast<std::size_t>(slots[at])] + kFresh * own;
       }
       y[m - 1] = 0;
       MatrixXd s;
@@ -630,8 +655,6 @@ struct MomentBounder::Relaxation {
 MomentBounder::MomentBounder(const Network& network)
     : relaxation_(std::make_unique<Relaxation>(network)) {}
 MomentBounder::~MomentBounder() = default;
-
-bool MomentBounder::Fits() const { return relaxation_->first_slot.back() + 2 <= kMostConstraints; }
 
 double MomentBounder::Bound(const RegionBounder& ranges, std::span<const float> parameters,
                             const PairQuestion& question, const Band& band, double enough,

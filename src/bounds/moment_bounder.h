@@ -36,13 +36,14 @@ namespace lucid {
 // One per thread.
 class MomentBounder {
  public:
+  // Whether such networks can be bounded here: their relaxations have not too many constraints, and
+  // this machine has the instructions that the code below is compiled for.
+  static bool Fits(const Architecture& architecture);
+  static constexpr std::int64_t kMostConstraints = 4000;
+
+  // Requires: Fits.
   explicit MomentBounder(const Network& network);
   ~MomentBounder();
-
-  // Numbers in the largest matrix that a bound may need: a measure of its cost.
-  static constexpr std::int64_t kMostConstraints = 4000;
-  // Whether this network's relaxations can be that small.
-  bool Fits() const;
 
   // Requires: `ranges` has entered the region and the member (`parameters`), with this band or
   // none. Ensures: no input of it with f >= band.least and N_c - N_c'' <= band.most has

@@ -13,8 +13,7 @@ namespace {
 class Moments : public testing::TestWithParam<Architecture> {
  protected:
   void SetUp() override {
-    const Network any = RandomNetwork(GetParam(), *std::make_unique<Stream>(0, "any"));
-    if (!MomentBounder(any).Fits()) GTEST_SKIP() << "this machine has no AVX2";
+    if (!MomentBounder::Fits(GetParam())) GTEST_SKIP() << "this machine has no AVX2";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Small, Moments, testing::ValuesIn(Architectures()));
@@ -87,50 +86,63 @@ TEST_P(Moments, AreNeverBelowALeakOfTheRegionAndTheBand) {
   if (GetParam().inputs() > 2) EXPECT_GT(below_lines, 1) << "moments prove nothing";
 }
 
+struct Found {
+  double bound;
+  std::int32_t widest;
+};
+Found OverTheDomain(const Network& n, const Network& p, const Band& band, double enough) {
+  RegionBounder lines(n);
+  const Region domain{UnitBox(n.architecture.inputs()), {}};
+  EXPECT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(p.parameters));
+  MomentBounder moments(n);
+  std::vector<float> multipliers;
+  const double bound = moments.Bound(lines, p.parameters, {0, 1, 1, 0}, band, enough, multipliers);
+  return {bound, moments.WidestInput()};
+}
+
 TEST(MomentBounder, ByHand) {
   // N: relu(x) - 1/2; the member: relu(x - 0.25) - 1/2: the largest leak is 1/4, at x = 3/4.
   const Architecture architecture = Hidden({{.units = 1}}, 1, 2);
+  if (!MomentBounder::Fits(architecture)) GTEST_SKIP() << "this machine has no AVX2";
   const Network n{architecture, {1, 0, 1, 0, -0.5F, 0}},
       p{architecture, {1, -0.25F, 1, 0, -0.5F, 0}};
-  RegionBounder lines(n);
-  MomentBounder moments(n);
-  if (!moments.Fits()) GTEST_SKIP() << "this machine has no AVX2";
-  const Region domain{UnitBox(1), {}};
-  ASSERT_TRUE(lines.EnterRegion(domain));
-  ASSERT_TRUE(lines.EnterMember(p.parameters));
-  std::vector<float> multipliers;
-  const double bound =
-      moments.Bound(lines, p.parameters, {0, 1, 1, 0}, {0, 0.01, 0.5}, -kInfinity, multipliers);
-  EXPECT_GE(bound, 0.25);
-  EXPECT_LE(bound, 0.26);
-  EXPECT_EQ(moments.WidestInput(), 0);
-  // No input with N above 0.3 leaks.
-  multipliers.clear();
-  EXPECT_LT(moments.Bound(lines, p.parameters, {0, 1, 1, 0}, {0, 0.3, 0.5}, 0.3, multipliers), 0.3);
+  const Found found = OverTheDomain(n, p, {0, 0.01, 0.5}, -kInfinity);
+  EXPECT_GE(found.bound, 0.25);
+  EXPECT_LE(found.bound, 0.26);
+  EXPECT_EQ(found.widest, 0);
+  EXPECT_LT(OverTheDomain(n, p, {0, 0.3, 0.5}, 0.3).bound, 0.3) << "nothing leaks above 0.3";
 }
 
 TEST(MomentBounder, WeightsThatOverflowGiveNoBoundRatherThanASmallOne) {
   const Architecture architecture =
       Hidden(std::vector<HiddenLayer>(9, HiddenLayer{.units = 3}), 2, 2);
+  if (!MomentBounder::Fits(architecture)) GTEST_SKIP() << "this machine has no AVX2";
   const Network n{architecture,
                   std::vector<float>(static_cast<std::size_t>(architecture.parameters()), 3e38F)};
   Network p = n;
   p.parameters.back() = -3e38F;
-  RegionBounder lines(n);
-  MomentBounder moments(n);
-  if (!moments.Fits()) GTEST_SKIP() << "this machine has no AVX2";
-  const Region domain{UnitBox(2), {}};
-  ASSERT_TRUE(lines.EnterRegion(domain));
-  ASSERT_TRUE(lines.EnterMember(p.parameters));
-  std::vector<float> multipliers;
-  EXPECT_EQ(moments.Bound(lines, p.parameters, {0, 1, 1, 0}, {0, 0, 1e300}, 0, multipliers),
-            kInfinity);
+  EXPECT_EQ(OverTheDomain(n, p, {0, 0, 1e300}, 0).bound, kInfinity);
 }
 
 TEST(MomentBounder, LargeNetworksDoNotFit) {
-  const Architecture architecture = Hidden({{.units = 400}, {.units = 400}}, 2, 2);
-  Stream stream(1, "large");
-  EXPECT_FALSE(MomentBounder(RandomNetwork(architecture, stream)).Fits());
+  EXPECT_FALSE(MomentBounder::Fits(Hidden({{.units = 400}, {.units = 400}}, 2, 2)));
+}
+
+// Multipliers of another network are no start, and are not read.
+TEST(MomentBounder, MultipliersOfAnotherSizeAreNotUsed) {
+  const Architecture architecture = Hidden({{.units = 4}, {.units = 4}}, 3, 2);
+  if (!MomentBounder::Fits(architecture)) GTEST_SKIP() << "this machine has no AVX2";
+  Stream stream(5, "another size");
+  const Case made = RandomCase(architecture, stream);
+  RegionBounder lines(made.network);
+  const Region domain{UnitBox(3), {}};
+  ASSERT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(made.member.parameters));
+  MomentBounder moments(made.network);
+  const auto from = [&](std::vector<float> multipliers) {
+    return moments.Bound(lines, made.member.parameters, made.question,
+                         {made.question.label, 0, 100}, -kInfinity, multipliers);
+  };
+  EXPECT_EQ(from({1, 2, 3}), from({}));
 }
 
 }  // namespace

@@ -44,16 +44,15 @@ inline constexpr double kReportEvery = 0.2;  // seconds
 struct Worker {
   Worker(const Network& network, std::int32_t label, const Domain* domain)
       : bounder(network),
-        moments(network),
         gradient(network.architecture, network.parameters, label),
         ascent(network.architecture.inputs(), domain),
         parameters(network.parameters.size()) {}
   RegionBounder bounder;
-  MomentBounder moments;
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-  std::unique_ptr<SumRanger> ranger;
+  std::unique_ptr<SumRanger> ranger;  // these two where they are needed
+  std::unique_ptr<MomentBounder> moments;
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

@@ -33,7 +33,7 @@ class RegionSearch {
         workers_(MakeWorkers(network, label, options.threads, options.domain)),
         asked_(static_cast<std::size_t>(members.count()), 0),
         differences_(static_cast<std::size_t>(members.count())),
-        tries_moments_(UsesBands() && workers_.front()->moments.Fits()),
+        tries_moments_(UsesBands() && MomentBounder::Fits(network.architecture)),
         boxes_(static_cast<std::size_t>(members.count()), 0) {
     Shrink(root_);
   }
@@ -45,7 +45,7 @@ class RegionSearch {
       if (!screened) return Summary(false, Ceiling());
     } else {
       LUCID_TRY(DecodeRegionState(saved, network_.architecture, members_.count(), state_));
-      for (const RegionNode& node : state_.open) memory_ += node.Bytes();
+      CountMemory();
     }
     while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
       LUCID_ASSIGN(bool done, state_.open.front().moments ? MomentRound() : Round());
@@ -449,17 +449,19 @@ class RegionSearch {
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
       if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
-    if (tries_moments_ && asked == options_.moments_after) hard_.push_back({pair, {}, -1, false});
+    if (tries_moments_ && asked == options_.moments_after) hard_.push_back({root_, pair});
   }
 
-  // A bound by moments of one pair in a region.
-  struct MomentBound {
+  // A box of one pair, bounded by moments.
+  struct MomentBox {
+    Box box;
     RegionPair pair;
     std::vector<float> multipliers;
     std::int32_t cut = -1;
-    bool alive = false;
+    bool alive = true;
   };
-  void BoundByMoments(const Region& region, MomentBound& bound, Worker& worker) const {
+  void BoundByMoments(MomentBox& bound, Worker& worker) const {
+    const Region region{bound.box, {}};
     RegionPair& pair = bound.pair;
     bound.alive = Enter(region, pair.bound, worker) && EnterMember(pair.member, worker);
     if (!bound.alive) {
@@ -473,10 +475,11 @@ class RegionSearch {
       band.most = worker.bounder.Bound(Question(pair), multipliers, 0, target_);
     }
     if (band.most > target_) {
+      if (!worker.moments) worker.moments = std::make_unique<MomentBounder>(network_);
       pair.bound = std::min(
-          pair.bound, worker.moments.Bound(worker.bounder, worker.parameters, Question(pair), band,
-                                           target_, bound.multipliers, [&] { return Expired(); }));
-      bound.cut = worker.moments.WidestInput();
+          pair.bound, worker.moments->Bound(worker.bounder, worker.parameters, Question(pair), band,
+                                            target_, bound.multipliers, [&] { return Expired(); }));
+      bound.cut = worker.moments->WidestInput();
     } else {
       pair.bound = band.most;
     }
@@ -486,35 +489,37 @@ class RegionSearch {
   // Of the pairs that have turned out to be hard, over the whole domain.
   Result<bool> TryMoments() {
     if (hard_.empty()) return true;
-    for (MomentBound& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
-    const std::vector<MomentBound> before = hard_;
-    const Region domain{root_, {}};
+    for (MomentBox& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
+    const std::vector<MomentBox> before = hard_;
     LUCID_ASSIGN(const bool done, ForEach(hard_.size(), [&](std::size_t i, Worker& worker) {
-                   BoundByMoments(domain, hard_[i], worker);
+                   BoundByMoments(hard_[i], worker);
                  }));
     if (!done) {
       hard_ = before;
       return false;
     }
-    for (MomentBound& hard : hard_) {
+    for (MomentBox& hard : hard_) {
       ++state_.bounds;
       const bool alone = hard.pair.bound <= kClose * target_;
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
-      memory_ = 0;
-      for (const RegionNode& node : state_.open) memory_ += node.Bytes();
-      if (alone) LUCID_TRY(PushMoments(root_, std::move(hard)));
+      if (alone) LUCID_TRY(PushMoments(std::move(hard)));
     }
     hard_.clear();
+    CountMemory();
     return true;
   }
-  Status PushMoments(const Box& box, MomentBound bound) {
+  void CountMemory() {
+    memory_ = 0;
+    for (const RegionNode& node : state_.open) memory_ += node.Bytes();
+  }
+  Status PushMoments(MomentBox bound) {
     if (!bound.alive) {
       CountClosed(bound.pair.bound);
       return Ok();
     }
     RegionNode node;
     node.id = state_.next_id++;
-    node.region.box = box;
+    node.region.box = std::move(bound.box);
     node.moments = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <= kMostBoxes;
     if (node.moments) {
       node.moment_multipliers = std::move(bound.multipliers);
@@ -531,40 +536,36 @@ class RegionSearch {
            state_.open.front().bound > target_) {
       nodes.push_back(Pop());
     }
-    struct Part {
-      Box box;
-      MomentBound bound;
-      std::size_t node;
-    };
-    std::vector<Part> parts;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const RegionNode& node = nodes[i];
-      const MomentBound from{node.alive.front(), node.moment_multipliers, -1, true};
-      const Box& box = node.region.box;
+    std::vector<MomentBox> parts;
+    std::int64_t halves = 0;
+    for (const RegionNode& node : nodes) {
+      const MomentBox whole{node.region.box, node.alive.front(), node.moment_multipliers};
       if (node.cut < 0) {
-        parts.push_back({box, from, i});
+        parts.push_back(whole);
         continue;
       }
       const auto at = static_cast<std::size_t>(node.cut);
       for (int side = 0; side < 2; ++side) {
-        Part part{box, from, i};
-        (side == 0 ? part.box[at].upper : part.box[at].lower) = CutOf(node.cut, box[at]);
-        if (Shrink(part.box)) parts.push_back(std::move(part));
+        MomentBox half = whole;
+        (side == 0 ? half.box[at].upper : half.box[at].lower) = CutOf(node.cut, whole.box[at]);
+        if (!Shrink(half.box)) continue;
+        parts.push_back(std::move(half));
+        ++halves;
       }
     }
     LUCID_ASSIGN(const bool done, ForEach(parts.size(), [&](std::size_t i, Worker& worker) {
-                   BoundByMoments({parts[i].box, {}}, parts[i].bound, worker);
+                   BoundByMoments(parts[i], worker);
                  }));
     if (!done) {
       for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
       return false;
     }
     state_.bounds += static_cast<std::int64_t>(parts.size());
-    for (Part& part : parts) {
-      state_.regions += nodes[part.node].cut < 0 ? 0 : 1;
+    state_.regions += halves;
+    for (MomentBox& part : parts) {
       // Nothing left to cut: its bound counts as it is.
-      if (part.bound.cut < 0) part.bound.alive = false;
-      LUCID_TRY(PushMoments(part.box, std::move(part.bound)));
+      if (part.cut < 0) part.alive = false;
+      LUCID_TRY(PushMoments(std::move(part)));
     }
     return true;
   }
@@ -774,7 +775,7 @@ class RegionSearch {
   std::vector<std::vector<Interval>> differences_;  // of the second hidden layer, by member
   const bool tries_moments_;
   std::vector<std::int32_t> boxes_;  // of every member, by moments
-  std::vector<MomentBound> hard_;    // pairs that are to be bounded by moments
+  std::vector<MomentBox> hard_;      // pairs that are to be bounded by moments
   RegionState state_;
   double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open
