@@ -154,6 +154,7 @@ bool RegionBounder::EnterRegion(const Region& region, const Band* band) {
   network_bounded_ = true;
   cut_count_ = 0;
   banded_ = band != nullptr;
+  if (banded_) band_ = *band;
   for (std::int64_t j = 0; j < inputs_; ++j) x_.Set(j, region.box[j].lower, region.box[j].upper);
   if (banded_) AddPhaseCuts(/*member=*/false);
   const auto enter = [&] {
@@ -237,6 +238,44 @@ bool RegionBounder::AddBandCuts(const Band& band) {
   return true;
 }
 
+// f = b + sum_k w_k z_k of the last hidden layer, least <= f <= most: each w_k z_k lies between
+// what the others leave. Says something where there are few of them.
+void RegionBounder::NarrowByBand(Hidden& top) {
+  const DenseLayer& output = dense_.back();
+  const double* c = output.weights.row(band_.label);
+  const std::int64_t classes = output.weights.rows;
+  for (std::int64_t other = 0; other < classes; ++other) {
+    if (other == band_.label) continue;
+    const double* o = output.weights.row(other);
+    const auto part = [&](std::int64_t k) {
+      const double w = c[k] - o[k], one = w * Relu(top.lower[k]), two = w * Relu(top.upper[k]);
+      return Interval{std::min(one, two), std::max(one, two)};
+    };
+    Interval f = Interval::Point(output.bias[band_.label] - output.bias[other]);
+    double size = std::abs(output.bias[band_.label]) + std::abs(output.bias[other]) +
+                  std::abs(band_.least) + std::abs(band_.most);
+    for (std::int64_t k = 0; k < top.units; ++k) {
+      const Interval own = part(k);
+      f.lower += own.lower;
+      f.upper += own.upper;
+      size += (std::abs(c[k]) + std::abs(o[k])) * top.network_size[k];
+    }
+    if (!(size < kLargest)) continue;
+    const double charge = 16 * gamma_ * size;
+    for (std::int64_t k = 0; k < top.units; ++k) {
+      const double w = c[k] - o[k];
+      const Interval own = part(k);
+      const double least = band_.least - (f.upper - own.upper) - charge;
+      // f is the smallest of several: each may be larger than `most`.
+      const double most = classes > 2 ? kInfinity : band_.most - (f.lower - own.lower) + charge;
+      const double at_least = w > 0 ? least / w : w < 0 ? most / w : -kInfinity;
+      const double at_most = w > 0 ? most / w : w < 0 ? least / w : kInfinity;
+      if (at_least > 0) top.lower[k] = std::max(top.lower[k], Down(at_least));
+      top.upper[k] = std::min(top.upper[k], Up(Relu(at_most)));
+    }
+  }
+}
+
 // max c . x over the box and the cuts is at most max_box (c + mu a) . x - mu at_least for any
 // mu >= 0: cut after cut, the best mu, which is where the slope in mu changes its sign. Adds to
 // `size` what the rounding charge is proportional to.
@@ -317,6 +356,7 @@ bool RegionBounder::EnterNetworkLayer(std::size_t m) {
   if ((m > 0 || cut_count_ > 0) && !rows_.empty()) {
     LinearRows(m, /*member=*/false, layer.lower, layer.upper);
   }
+  if (banded_ && m + 1 == hidden_.size()) NarrowByBand(layer);
   for (std::int64_t k = 0; k < layer.units; ++k) layer.width[k] = layer.upper[k] - layer.lower[k];
   for (const PhaseSplit& phase : region_->phases) {
     if (phase.member || phase.layer != static_cast<std::int32_t>(m)) continue;

@@ -124,6 +124,24 @@ class RegionBounder {
   // leaves the best multipliers there.
   double Bound(const PairQuestion& question, Multipliers& multipliers, int steps, double enough);
 
+  // What the layers above a hidden one leave to be bounded: for every input in question that leaks,
+  //   f <= constant + sum_k z[k] z_k + delta[k] delta_k    of that layer's neurons.
+  // Valid until the next call. Requires: EnterMember was true.
+  struct Rest {
+    double constant = 0;
+    std::span<const double> z, delta;
+  };
+  Rest RestOf(std::size_t layer, const PairQuestion& question, double lambda);
+  // A line over the last hidden layer's sum_k z[k] z_k + delta[k] delta_k, for every input of the
+  // region: at most constant + slopes . x. `flat`: from lines over differences that do not follow
+  // N's sums, where a phase is not known. Valid until the next call. Requires: EnterMember was
+  // true.
+  struct Line {
+    double constant = 0;
+    std::span<const double> slopes;
+  };
+  Line LineOver(std::span<const double> z, std::span<const double> delta, bool flat);
+
   // After Bound: A then D of every hidden neuron, layer by layer, rounded to float32.
   std::vector<float> Dual() const;
   // The bound that these give, whatever they are: what a proof's checker computes.
@@ -166,9 +184,10 @@ class RegionBounder {
     PaddedArray own_s, own_p, own_q;            // slopes of the open units, when not the defaults
     PaddedArray push_a, push_d;
     PairPeaks peaks;
+    double above = 0;  // the bound of everything but this layer's cz z + cd delta
     PaddedArray sum_at, diff_at, z_at, d_at, scratch, width;
   };
-  enum class Choice { kDefaultLines, kOwnSlopes, kGivenDual };
+  enum class Choice { kDefaultLines, kFlatLines, kOwnSlopes, kGivenDual };
 
   // a . x >= at_least, for every x in question.
   struct HalfSpace {
@@ -178,6 +197,7 @@ class RegionBounder {
   };
   void AddPhaseCuts(bool member);
   bool AddBandCuts(const Band& band);
+  void NarrowByBand(Hidden& top);
   void AddCut(const double* a, double sign, double at_least);
   void StartRows(std::int64_t count, std::int64_t columns);  // all zero
   void MaximiseRow(const double* c, double& value, double& size);
@@ -199,6 +219,8 @@ class RegionBounder {
   void ChooseDual(Hidden& layer, Choice choice);
   double Evaluate(const PairQuestion& question, double lambda, Choice choice);
   double StartObjective(const PairQuestion& question, double lambda, double& size);
+  void Substitute(Choice choice, double& bound, double& size);
+  double Charged(double bound, double size) const;
   double Gradient(const PairQuestion& question);  // returns d bound / d lambda
   void Propagate(std::size_t m, const PaddedArray& z, const PaddedArray* delta);
   double SearchLambda(const PairQuestion& question, double value, double enough, double& lambda);
@@ -235,6 +257,7 @@ class RegionBounder {
   std::vector<HalfSpace> cuts_;                     // N's, then the member's
   std::size_t network_cuts_ = 0, cut_count_ = 0;    // of cuts_ in use
   bool banded_ = false;
+  Band band_;  // if banded_
   std::vector<double> cut_row_;
   std::vector<std::pair<double, std::int32_t>> breaks_;
   Range x_;

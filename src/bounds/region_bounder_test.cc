@@ -177,6 +177,22 @@ TEST_P(Bounder, BoxesAndPhasesAroundAnOptimumNeverCutItOff) {
   }
 }
 
+testing::AssertionResult RangesHold(const RegionBounder& bounder, const Values& values) {
+  const auto rounding = static_cast<Exact>(kExactRounding);
+  for (std::size_t m = 0; m + 1 < values.network.pre.size(); ++m) {
+    const PairRanges& r = bounder.ranges(m);
+    for (std::size_t k = 0; k < values.network.pre[m].size(); ++k) {
+      const Exact sum = values.network.pre[m][k], difference = values.member.pre[m][k] - sum;
+      const auto at = static_cast<std::int64_t>(k);
+      if (sum < r.l[at] - rounding || sum > r.u[at] + rounding || difference < r.a[at] - rounding ||
+          difference > r.b[at] + rounding) {
+        return testing::AssertionFailure() << "UNSOUND: layer " << m << ", unit " << k;
+      }
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
 // Bands that a leak is just inside of, on both sides: what the half spaces leave of the intervals
 // holds it still.
 TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
@@ -203,11 +219,63 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
       const Band band{made.question.label, f - slack - width, f + slack + width};
       const double with = bound(&band);
       ASSERT_TRUE(AtOrAbove(with, values.f)) << "band of " << width;
+      ASSERT_TRUE(RangesHold(bounder, values)) << "band of " << width;
       smaller += with < without - 1e-6;
     }
     EXPECT_EQ(bound(nullptr), without) << "a band left something behind";
   }
   if (GetParam().inputs() > 1) EXPECT_GT(smaller, 0) << "bands show nowhere";
+}
+
+// What the layers above one leave to it, and lines over what the last one is asked for, at every
+// sample: by the networks in 128 bits.
+TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
+    Stream stream(seed, "rests");
+    const Case made = RandomCase(GetParam(), stream);
+    RegionBounder bounder(made.network);
+    ASSERT_TRUE(bounder.EnterRegion(made.region));
+    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    for (const Point& x : Samples(made, made.region, stream)) {
+      const Values values = ValuesAt(made, x);
+      if (!InRegion(made.region, x, values)) continue;
+      const auto sum = [&](std::size_t m, std::span<const double> z,
+                           std::span<const double> delta) {
+        Exact total = 0;
+        for (std::size_t k = 0; k < z.size(); ++k) {
+          const Exact ours = values.network.post[m][k];
+          total += static_cast<Exact>(z[k]) * ours +
+                   static_cast<Exact>(delta[k]) * (values.member.post[m][k] - ours);
+        }
+        return total;
+      };
+      const std::size_t hidden = GetParam().layers().size() - 1;
+      for (std::size_t m = 0; m < hidden; ++m) {
+        const double lambda = stream.Below(2) == 0 ? 1 : stream.Uniform(0, 3);
+        const RegionBounder::Rest rest = bounder.RestOf(m, made.question, lambda);
+        const Exact truth =
+            values.f - static_cast<Exact>(lambda) *
+                           (values.g - static_cast<Exact>(made.question.member_error));
+        EXPECT_GE(static_cast<Exact>(rest.constant) + sum(m, rest.z, rest.delta),
+                  truth - static_cast<Exact>(kExactRounding))
+            << "UNSOUND, layer " << m;
+      }
+      std::vector<double> z, delta;
+      for (std::int64_t k = 0; k < GetParam().layers()[hidden - 1].outputs; ++k) {
+        z.push_back(stream.Uniform(-1, 1));
+        delta.push_back(stream.Uniform(-3, 3));
+      }
+      for (const bool flat : {false, true}) {
+        const RegionBounder::Line line = bounder.LineOver(z, delta, flat);
+        Exact over = line.constant;
+        for (std::size_t j = 0; j < x.size(); ++j)
+          over += static_cast<Exact>(line.slopes[j]) * x[j];
+        EXPECT_GE(over, sum(hidden - 1, z, delta) - static_cast<Exact>(kExactRounding))
+            << "UNSOUND, " << (flat ? "flat" : "default");
+      }
+    }
+  }
 }
 
 // What a search knows of the second layer over all of the domain holds a region's leaks, too.

@@ -51,6 +51,15 @@ void RegionBounder::ChooseDual(Hidden& layer, Choice choice) {
     for (const std::int32_t k : layer.open) {
       layer.s[k] = layer.own_s[k], layer.p[k] = layer.own_p[k], layer.q[k] = layer.own_q[k];
     }
+  } else if (choice == Choice::kFlatLines) {
+    // Differences by themselves: between 0 and d^.
+    for (const std::int32_t k : layer.open) {
+      const double a = layer.ranges.a[k], b = layer.ranges.b[k];
+      const double over = a >= 0 ? 1 : b <= 0 ? 0 : b / (b - a);
+      layer.s[k] = layer.cz[k] > 0 ? lines.su[k] : lines.sl[k];
+      layer.p[k] = 0;
+      layer.q[k] = layer.cd[k] > 0 ? over : 1 - over;
+    }
   } else {
     for (std::int64_t k = 0; k < layer.units; ++k) {
       layer.own_s[k] = layer.s[k], layer.own_p[k] = layer.p[k], layer.own_q[k] = layer.q[k];
@@ -83,12 +92,13 @@ double RegionBounder::StartObjective(const PairQuestion& question, double lambda
          lambda * (theirs.bias[c] - theirs.bias[other] - question.member_error);
 }
 
-double RegionBounder::Evaluate(const PairQuestion& question, double lambda, Choice choice) {
+// From the last hidden layer's cz and cd down to the inputs' coefficients. Adds to the bound, and
+// to `size`, what the rounding charge is proportional to.
+void RegionBounder::Substitute(Choice choice, double& bound, double& size) {
   choice_ = choice;
-  double size = 0;  // what the rounding charge is proportional to
-  double bound = StartObjective(question, lambda, size);
   for (std::size_t m = hidden_.size(); m-- > 0;) {
     Hidden& layer = hidden_[m];
+    layer.above = Up(bound + 4 * gamma_ * size);
     if (choice != Choice::kGivenDual) ChooseDual(layer, choice);
     FindPeaks(layer.units, layer.ranges, layer.cz.data(), layer.cd.data(), layer.big_a.data(),
               layer.big_d.data(), layer.peaks);
@@ -109,13 +119,42 @@ double RegionBounder::Evaluate(const PairQuestion& question, double lambda, Choi
     next_d.Reset(next_d.size());
     AddTransposed(layer.big_d.data(), layer.member.weights, all_[m], next_d.data());
   }
+  for (std::int64_t j = 0; j < inputs_; ++j) size += std::abs(cx_[j]) * x_.size[j];
+}
+
+double RegionBounder::Evaluate(const PairQuestion& question, double lambda, Choice choice) {
+  double size = 0;
+  double bound = StartObjective(question, lambda, size);
+  Substitute(choice, bound, size);
   for (std::int64_t j = 0; j < inputs_; ++j) {
     const Interval x = region_->box[j];
     bound += std::max(cx_[j] * x.lower, cx_[j] * x.upper);
-    size += std::abs(cx_[j]) * x_.size[j];
   }
+  return Charged(bound, size);
+}
+
+double RegionBounder::Charged(double bound, double size) const {
   const double total = Up(bound + 4 * gamma_ * size);
   return total < kInfinity && bounded_ ? total : kInfinity;  // NaN, too, proves nothing
+}
+
+RegionBounder::Rest RegionBounder::RestOf(std::size_t layer, const PairQuestion& question,
+                                          double lambda) {
+  SetPushes({});
+  Evaluate(question, lambda, Choice::kDefaultLines);
+  const Hidden& at = hidden_[layer];
+  const auto count = static_cast<std::size_t>(at.units);
+  return {bounded_ ? at.above : kInfinity, {at.cz.data(), count}, {at.cd.data(), count}};
+}
+
+RegionBounder::Line RegionBounder::LineOver(std::span<const double> z,
+                                            std::span<const double> delta, bool flat) {
+  Hidden& top = hidden_.back();
+  std::ranges::copy(z, top.cz.data());
+  std::ranges::copy(delta, top.cd.data());
+  double bound = 0, size = 0;
+  Substitute(flat ? Choice::kFlatLines : Choice::kDefaultLines, bound, size);
+  return {Charged(bound, size), {cx_.data(), static_cast<std::size_t>(inputs_)}};
 }
 
 // Where the linear function of the last Evaluate is largest.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "bounds/moment_bounder.h"
+#include "bounds/closer_bounder.h"
 #include "bounds/sum_ranges.h"
 #include "lucid/data/domain.h"
 #include "verify/attack_ascent.h"
@@ -30,13 +30,13 @@ inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200; 
 inline constexpr std::int64_t kUsualWork =
     50 * 50 * 23;  // units of both layers and inputs, of those
 inline constexpr std::int64_t kAgain = 8;
-// A bound by moments takes as long as some thousand by lines: a pair that was bounded as often gets
-// one over the whole domain. Where that is close to the target, the pair leaves its regions for
-// boxes of its own, bounded by moments. With so many of them it goes back to lines, which phases
-// make exact in the end.
+// A closer look takes as long as many bounds by lines: a pair that was bounded as often gets one
+// over the whole domain. Where that is close to the target, the pair leaves its regions for boxes
+// of its own, looked at closely. With so many of them it goes back to lines, which phases make
+// exact in the end.
 inline constexpr double kClose = 1.25;
 inline constexpr std::int32_t kMostBoxes = 256;
-inline constexpr std::size_t kMomentRound = 4;  // of these boxes in hand at a time
+inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
 inline constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
 inline constexpr TrustBox kFromRegion{0.1, 1e-3};
 inline constexpr double kReportEvery = 0.2;  // seconds
@@ -52,7 +52,7 @@ struct Worker {
   PairAscent ascent;
   std::vector<float> parameters;
   std::unique_ptr<SumRanger> ranger;  // these two where they are needed
-  std::unique_ptr<MomentBounder> moments;
+  std::unique_ptr<CloserBounder> closer;
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

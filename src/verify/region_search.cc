@@ -33,7 +33,9 @@ class RegionSearch {
         workers_(MakeWorkers(network, label, options.threads, options.domain)),
         asked_(static_cast<std::size_t>(members.count()), 0),
         differences_(static_cast<std::size_t>(members.count())),
-        tries_moments_(UsesBands() && MomentBounder::Fits(network.architecture)),
+        closer_after_(UsesBands() && CloserBounder::Fits(network.architecture)
+                          ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
+                          : 0),
         boxes_(static_cast<std::size_t>(members.count()), 0) {
     Shrink(root_);
   }
@@ -48,12 +50,12 @@ class RegionSearch {
       CountMemory();
     }
     while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
-      LUCID_ASSIGN(bool done, state_.open.front().moments ? MomentRound() : Round());
+      LUCID_ASSIGN(bool done, state_.open.front().closer ? CloserRound() : Round());
       if (done) {
         LUCID_ASSIGN(done, NarrowSums());
       }
       if (done) {
-        LUCID_ASSIGN(done, TryMoments());
+        LUCID_ASSIGN(done, LookCloser());
       }
       if (!done) break;
       SetTarget();
@@ -256,7 +258,7 @@ class RegionSearch {
     std::size_t pairs = 0;
     const std::size_t most = std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound);
     while (nodes.size() < most && pairs < kRoundPairs && !state_.open.empty() &&
-           state_.open.front().bound > target_ && !state_.open.front().moments) {
+           state_.open.front().bound > target_ && !state_.open.front().closer) {
       nodes.push_back(Pop());
       LUCID_TRY(SetAside(nodes.back()));
       pairs += nodes.back().alive.size();
@@ -329,8 +331,8 @@ class RegionSearch {
     };
     // With all phases known the bound of two classes is exact; of more, only a small box's is. A
     // schema's boxes end in points by themselves.
-    const bool settle = network_.architecture.classes() == 2 && options_.domain == nullptr &&
-                        advice.open <= kFewOpen;
+    const bool free = options_.domain == nullptr || options_.domain->groups().empty();
+    const bool settle = network_.architecture.classes() == 2 && free && advice.open <= kFewOpen;
     for (const auto& phase : {advice.phase, advice.other_phase}) {
       if (!phase || !(cut_phases_ || settle)) continue;
       ProofNode how;
@@ -449,18 +451,18 @@ class RegionSearch {
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
       if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
-    if (tries_moments_ && asked == options_.moments_after) hard_.push_back({root_, pair});
+    if (asked == closer_after_) hard_.push_back({root_, pair});
   }
 
-  // A box of one pair, bounded by moments.
-  struct MomentBox {
+  // A box of one pair.
+  struct CloserBox {
     Box box;
     RegionPair pair;
     std::vector<float> multipliers;
     std::int32_t cut = -1;
     bool alive = true;
   };
-  void BoundByMoments(MomentBox& bound, Worker& worker) const {
+  void BoundCloser(CloserBox& bound, Worker& worker) const {
     const Region region{bound.box, {}};
     RegionPair& pair = bound.pair;
     bound.alive = Enter(region, pair.bound, worker) && EnterMember(pair.member, worker);
@@ -475,11 +477,11 @@ class RegionSearch {
       band.most = worker.bounder.Bound(Question(pair), multipliers, 0, target_);
     }
     if (band.most > target_) {
-      if (!worker.moments) worker.moments = std::make_unique<MomentBounder>(network_);
+      if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
       pair.bound = std::min(
-          pair.bound, worker.moments->Bound(worker.bounder, worker.parameters, Question(pair), band,
-                                            target_, bound.multipliers, [&] { return Expired(); }));
-      bound.cut = worker.moments->WidestInput();
+          pair.bound, worker.closer->Bound(worker.bounder, worker.parameters, Question(pair), band,
+                                           target_, bound.multipliers, [&] { return Expired(); }));
+      bound.cut = worker.closer->WidestInput();
     } else {
       pair.bound = band.most;
     }
@@ -487,22 +489,22 @@ class RegionSearch {
   }
 
   // Of the pairs that have turned out to be hard, over the whole domain.
-  Result<bool> TryMoments() {
+  Result<bool> LookCloser() {
     if (hard_.empty()) return true;
-    for (MomentBox& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
-    const std::vector<MomentBox> before = hard_;
+    for (CloserBox& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
+    const std::vector<CloserBox> before = hard_;
     LUCID_ASSIGN(const bool done, ForEach(hard_.size(), [&](std::size_t i, Worker& worker) {
-                   BoundByMoments(hard_[i], worker);
+                   BoundCloser(hard_[i], worker);
                  }));
     if (!done) {
       hard_ = before;
       return false;
     }
-    for (MomentBox& hard : hard_) {
+    for (CloserBox& hard : hard_) {
       ++state_.bounds;
       const bool alone = hard.pair.bound <= kClose * target_;
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
-      if (alone) LUCID_TRY(PushMoments(std::move(hard)));
+      if (alone) LUCID_TRY(PushCloser(std::move(hard)));
     }
     hard_.clear();
     CountMemory();
@@ -512,7 +514,7 @@ class RegionSearch {
     memory_ = 0;
     for (const RegionNode& node : state_.open) memory_ += node.Bytes();
   }
-  Status PushMoments(MomentBox bound) {
+  Status PushCloser(CloserBox bound) {
     if (!bound.alive) {
       CountClosed(bound.pair.bound);
       return Ok();
@@ -520,33 +522,33 @@ class RegionSearch {
     RegionNode node;
     node.id = state_.next_id++;
     node.region.box = std::move(bound.box);
-    node.moments = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <= kMostBoxes;
-    if (node.moments) {
-      node.moment_multipliers = std::move(bound.multipliers);
+    node.closer = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <= kMostBoxes;
+    if (node.closer) {
+      node.closer_multipliers = std::move(bound.multipliers);
       node.cut = bound.cut;
     }
     AddAlive(bound.pair, node);
     return Push(std::move(node));
   }
 
-  // As Round, for boxes that are bounded by moments. Those of a saved search are bounded anew.
-  Result<bool> MomentRound() {
+  // As Round, for boxes that are looked at closely. Those of a saved search are bounded anew.
+  Result<bool> CloserRound() {
     std::vector<RegionNode> nodes;
-    while (nodes.size() < kMomentRound && !state_.open.empty() && state_.open.front().moments &&
+    while (nodes.size() < kCloserRound && !state_.open.empty() && state_.open.front().closer &&
            state_.open.front().bound > target_) {
       nodes.push_back(Pop());
     }
-    std::vector<MomentBox> parts;
+    std::vector<CloserBox> parts;
     std::int64_t halves = 0;
     for (const RegionNode& node : nodes) {
-      const MomentBox whole{node.region.box, node.alive.front(), node.moment_multipliers};
+      const CloserBox whole{node.region.box, node.alive.front(), node.closer_multipliers};
       if (node.cut < 0) {
         parts.push_back(whole);
         continue;
       }
       const auto at = static_cast<std::size_t>(node.cut);
       for (int side = 0; side < 2; ++side) {
-        MomentBox half = whole;
+        CloserBox half = whole;
         (side == 0 ? half.box[at].upper : half.box[at].lower) = CutOf(node.cut, whole.box[at]);
         if (!Shrink(half.box)) continue;
         parts.push_back(std::move(half));
@@ -554,7 +556,7 @@ class RegionSearch {
       }
     }
     LUCID_ASSIGN(const bool done, ForEach(parts.size(), [&](std::size_t i, Worker& worker) {
-                   BoundByMoments(parts[i], worker);
+                   BoundCloser(parts[i], worker);
                  }));
     if (!done) {
       for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
@@ -562,10 +564,10 @@ class RegionSearch {
     }
     state_.bounds += static_cast<std::int64_t>(parts.size());
     state_.regions += halves;
-    for (MomentBox& part : parts) {
+    for (CloserBox& part : parts) {
       // Nothing left to cut: its bound counts as it is.
       if (part.cut < 0) part.alive = false;
-      LUCID_TRY(PushMoments(std::move(part)));
+      LUCID_TRY(PushCloser(std::move(part)));
     }
     return true;
   }
@@ -773,9 +775,9 @@ class RegionSearch {
   };
   std::vector<Slow> slow_;                          // members that are to have narrower ranges
   std::vector<std::vector<Interval>> differences_;  // of the second hidden layer, by member
-  const bool tries_moments_;
-  std::vector<std::int32_t> boxes_;  // of every member, by moments
-  std::vector<MomentBox> hard_;      // pairs that are to be bounded by moments
+  const std::int64_t closer_after_;                 // 0: never
+  std::vector<std::int32_t> boxes_;                 // of every member, of its own
+  std::vector<CloserBox> hard_;                     // pairs that are to be looked at closely
   RegionState state_;
   double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ struct RegionSearchOptions {
   // Bounds after which narrower ranges of the second layer's sums are worth their time, where
   // phases are cut and no proof is written.
   std::int64_t narrow_after = 2000;
-  // Bounds of a member after which one by moments is tried, in the same case.
-  std::int64_t moments_after = 1000;
+  // Bounds of a member after which it is looked at closely (closer_bounder.h), in the same case.
+  std::optional<std::int64_t> closer_after;  // none: about as many as that takes the time of
   bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
   const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
 };

@@ -20,14 +20,21 @@ using Clock = std::chrono::steady_clock;
 constexpr double kOracleRounding = 1e-12;  // the vertices of the oracle are rounded to double
 constexpr double kGap = 1e-3, kAbsoluteGap = 1e-6;
 
+Architecture Dense(std::int64_t inputs, const std::vector<std::int64_t>& widths,
+                   std::int64_t classes) {
+  std::vector<HiddenLayer> hidden;
+  hidden.reserve(widths.size());
+  for (const std::int64_t width : widths) hidden.push_back({.units = width});
+  return Hidden(hidden, inputs, classes);
+}
+
 struct Problem {
   Problem(std::uint64_t seed, std::int64_t inputs, const std::vector<std::int64_t>& widths,
-          std::int64_t classes, double distance, int count = 3) {
+          std::int64_t classes, double distance, int count = 3)
+      : Problem(seed, Dense(inputs, widths, classes), distance, count) {}
+  Problem(std::uint64_t seed, const Architecture& architecture, double distance, int count) {
     Stream stream(seed, "region search");
-    std::vector<HiddenLayer> hidden;
-    hidden.reserve(widths.size());
-    for (const std::int64_t width : widths) hidden.push_back({.units = width});
-    network = RandomNetwork(Hidden(hidden, inputs, classes), stream);
+    network = RandomNetwork(architecture, stream);
     Balance(network, stream);
     networks = RandomMembers(network, count, distance, stream);
   }
@@ -142,7 +149,7 @@ TEST(RegionSearch, EqualsBruteForceWhereRangesOfSumsAreNarrowedAtOnce) {
 
 TEST(RegionSearch, EqualsBruteForceWhereMomentsAreTriedAtOnce) {
   RegionSearchOptions options = Options();
-  options.moments_after = 1;
+  options.closer_after = 1;
   CompareWithBruteForce(100, 30, 4, 0.02, options);
 }
 
@@ -166,8 +173,8 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
       options.absolute_gap = beta / 2;
       options.improve_witnesses = false;
       options.narrow_after = 0;
-      for (const std::int64_t moments_after : {1, 1000}) {
-        options.moments_after = moments_after;
+      for (const std::int64_t closer_after : {1, 1000}) {
+        options.closer_after = closer_after;
         const Answer answer = Search(problem, label, options, {}, "", 40);
         EXPECT_GE(answer.summary.upper, beta - kOracleRounding) << "UNSOUND, copies " << copies;
         finished += answer.summary.finished;
@@ -179,16 +186,23 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
 }
 
 // Where kinks of N or a member run through a box, cutting it leaves a part of them in every piece:
-// only the phases end that. (Boxes alone finish 3 of these 20.)
+// only the phases end that. (Boxes alone finish 3 of these 20.) `lucid bound` always names a
+// domain.
 TEST(RegionSearch, AFewOpenNeuronsAreSettledByTheirPhases) {
-  int finished = 0;
-  for (std::uint64_t seed = 500; seed < 520; ++seed) {
-    const Problem problem(seed, 7, {20}, 2, 0.05);
-    RegionSearchOptions options = Options();
-    options.gap = 0.01;
-    finished += Search(problem, 0, options, AttackOf(problem, 0), "", 100).summary.finished;
+  std::string schema = "column,kind,offset,divisor,categories\nlabel,label,,,0|1\n";
+  for (int j = 0; j < 7; ++j) schema += "x" + std::to_string(j) + ",numeric,0,1,\n";
+  const Domain box = Domain::Box(*Schema::Parse(schema, "schema"));
+  for (const Domain* domain : {static_cast<const Domain*>(nullptr), &box}) {
+    int finished = 0;
+    for (std::uint64_t seed = 500; seed < 520; ++seed) {
+      const Problem problem(seed, 7, {20}, 2, 0.05);
+      RegionSearchOptions options = Options();
+      options.gap = 0.01;
+      options.domain = domain;
+      finished += Search(problem, 0, options, AttackOf(problem, 0), "", 100).summary.finished;
+    }
+    EXPECT_GE(finished, 10) << (domain == nullptr ? "no domain" : "a box");
   }
-  EXPECT_GE(finished, 10);
 }
 
 // 14 inputs, nearly all neurons open: in as many rounds moments prove more.
@@ -203,11 +217,40 @@ TEST(RegionSearch, MomentsProveMore) {
     options.gap = 0.05;
     const AttackResult known = AttackOf(problem, 0);
     if (!(known.beta_lower > 0.001)) continue;
-    options.moments_after = 1000000;
+    options.closer_after = 1000000;
     without += Search(problem, 0, options, known, "", 60).summary.upper / known.beta_lower;
-    options.moments_after = 20;
+    options.closer_after = 20;
     with += Search(problem, 0, options, known, "", 60).summary.upper / known.beta_lower;
   }
+  EXPECT_LT(with, 0.95 * without);
+}
+
+// In as many rounds windows prove more, and no less than what leaks.
+TEST(RegionSearch, WindowsProveMore) {
+  using enum HiddenLayer::Kind;
+  const Architecture architecture =
+      Hidden({{kConv, 3, 3, 1}, {kConv, 3, 3, 1}, {kDense, 2}}, 14, 2);
+  double with = 0, without = 0;
+  int leaking = 0;
+  for (std::uint64_t seed = 330; seed < 342; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Problem problem(seed, architecture, 0.05, 2);
+    RegionSearchOptions options = Options();
+    options.gap = 0.05;
+    const AttackResult known = AttackOf(problem, 0);
+    if (!(known.beta_lower > 0.001)) continue;
+    ++leaking;
+    AttackResult frozen;
+    frozen.beta_lower = 0.8 * known.beta_lower;
+    for (const std::int64_t closer_after : {1000000, 5}) {
+      options.closer_after = closer_after;
+      const double upper = Search(problem, 0, options, known, "", 20).summary.upper;
+      (closer_after == 5 ? with : without) += upper / known.beta_lower;
+      EXPECT_GE(Search(problem, 0, options, frozen, "", 20).summary.upper, known.beta_lower)
+          << "UNSOUND";
+    }
+  }
+  EXPECT_GT(leaking, 4) << "the test has become easy";
   EXPECT_LT(with, 0.95 * without);
 }
 
@@ -227,7 +270,7 @@ TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
     RegionSearchOptions options = Options();
     options.gap = 0.05;
     if (seed % 4 == 0) options.narrow_after = 0;
-    if (seed % 8 < 4) options.moments_after = 2;
+    if (seed % 8 < 4) options.closer_after = 2;
     const Answer answer = Search(problem, 0, options, frozen, "", 30);
     EXPECT_GE(answer.summary.upper, best.beta_lower) << "UNSOUND";
     EXPECT_GE(answer.summary.upper, answer.lower);
@@ -243,7 +286,7 @@ TEST(RegionSearch, OneThreadAndFourGiveTheSameBits) {
       const Problem problem(seed, inputs, {6, 6}, 2, 0.03, 20);
       RegionSearchOptions options = Options();
       options.gap = 0.02;
-      options.moments_after = seed % 2 == 0 ? 5 : 1000;
+      options.closer_after = seed % 2 == 0 ? 5 : 1000;
       const AttackResult known = AttackOf(problem, 1);
       const Answer one = Search(problem, 1, options, known, "", 20);
       options.threads = 4;
@@ -347,16 +390,16 @@ TEST(RegionSearch, OutOfTimeOrStoppedAtOnceItGivesTheCeiling) {
 
 TEST(RegionSearch, StoppedAnywhereItsBoundHoldsAndContinuedItEndsTheSame) {
   struct Shape {
-    std::int64_t inputs, moments_after;
+    std::int64_t inputs, closer_after;
   };
-  for (const auto [inputs, moments_after] : {Shape{6, 1000}, Shape{12, 1000}, Shape{12, 10}}) {
-    SCOPED_TRACE(testing::Message() << inputs << " inputs, moments after " << moments_after);
+  for (const auto [inputs, closer_after] : {Shape{6, 1000}, Shape{12, 1000}, Shape{12, 10}}) {
+    SCOPED_TRACE(testing::Message() << inputs << " inputs, moments after " << closer_after);
     const Problem problem(inputs == 6 ? 400 : 601, inputs, {8, 8}, 2, 0.1, 4);
     const AttackResult known = AttackOf(problem, 0);
     RegionSearchOptions options = Options();
     options.gap = 0.02;
     options.save_every = 0;
-    options.moments_after = moments_after;
+    options.closer_after = closer_after;
     struct Saved {
       std::string state;
       double lower;

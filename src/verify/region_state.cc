@@ -18,7 +18,7 @@ std::size_t TakeCount(std::size_t size, ByteCursor& in) {
 void WriteNode(const RegionNode& node, std::string& out) {
   PutBytes(out, node.bound);
   PutBytes(out, node.id);
-  PutBytes(out, static_cast<std::uint8_t>(node.moments ? 1 : 0));
+  PutBytes(out, static_cast<std::uint8_t>(node.closer ? 1 : 0));
   for (const Interval& side : node.region.box) {
     PutBytes(out, side.lower);
     PutBytes(out, side.upper);
@@ -42,9 +42,9 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Byte
   RegionNode node;
   node.bound = in.Take<double>();
   node.id = in.Take<std::uint64_t>();
-  const auto moments = in.Take<std::uint8_t>();
-  in.Require(moments <= 1);
-  node.moments = moments == 1;
+  const auto closer = in.Take<std::uint8_t>();
+  in.Require(closer <= 1);
+  node.closer = closer == 1;
   for (std::int64_t j = 0; j < architecture.inputs(); ++j) {
     const auto lower = in.Take<double>();
     const auto upper = in.Take<double>();
@@ -77,7 +77,7 @@ RegionNode ReadNode(const Architecture& architecture, std::int64_t members, Byte
     node.alive.push_back(pair);
   }
   in.Require(!node.alive.empty() && node.bound == largest);
-  in.Require(!node.moments || (node.alive.size() == 1 && node.region.phases.empty()));
+  in.Require(!node.closer || (node.alive.size() == 1 && node.region.phases.empty()));
   return node;
 }
 
@@ -92,7 +92,7 @@ std::int64_t RegionNode::Bytes() const {
                       region.phases.capacity() * sizeof(PhaseSplit) +
                       alive.capacity() * sizeof(RegionPair) +
                       (multipliers.slopes.capacity() + multipliers.pushes.capacity() +
-                       moment_multipliers.capacity()) *
+                       closer_multipliers.capacity()) *
                           sizeof(float);
   for (const ProofClosing& closing : closings) {
     bytes += sizeof(ProofClosing) + closing.dual.capacity() * sizeof(float);

@@ -26,8 +26,8 @@ struct RegionNode {
   Region region;
   std::vector<RegionPair> alive;
   Multipliers multipliers;  // of its worst pair; not saved
-  bool moments = false;     // a box of one pair, bounded and cut by moments (moment_bounder.h)
-  std::vector<float> moment_multipliers;  // of its only pair; not saved
+  bool closer = false;      // a box of one pair, bounded and cut by itself (closer_bounder.h)
+  std::vector<float> closer_multipliers;  // of its only pair; not saved
   std::int32_t cut = -1;                  // the input to cut; -1: not bounded yet; not saved
   std::vector<ProofClosing> closings;     // only while a proof is written; not saved
 

@@ -45,8 +45,8 @@ RegionState RandomState(Stream& stream, std::size_t nodes) {
       node.bound = std::max(node.bound, node.alive.back().bound);
     }
     node.multipliers.slopes = {1, 2};  // not saved
-    node.moment_multipliers = {3};     // nor this
-    node.moments = node.alive.size() == 1 && node.region.phases.empty() && stream.Below(2) == 0;
+    node.closer_multipliers = {3};     // nor this
+    node.closer = node.alive.size() == 1 && node.region.phases.empty() && stream.Below(2) == 0;
     state.open.push_back(std::move(node));
   }
   std::make_heap(state.open.begin(), state.open.end());
@@ -80,7 +80,7 @@ void ExpectInRange(const RegionState& state) {
       largest = std::max(largest, pair.bound);
     }
     EXPECT_EQ(node.bound, largest);
-    if (node.moments) EXPECT_TRUE(node.alive.size() == 1 && node.region.phases.empty());
+    if (node.closer) EXPECT_TRUE(node.alive.size() == 1 && node.region.phases.empty());
   }
 }
 
@@ -111,7 +111,7 @@ TEST(RegionState, WhatIsWrittenIsRead) {
       EXPECT_EQ(a.id, b.id);
       EXPECT_EQ(a.region.box, b.region.box);
       EXPECT_EQ(a.region.phases, b.region.phases);
-      EXPECT_EQ(a.moments, b.moments);
+      EXPECT_EQ(a.closer, b.closer);
       ASSERT_EQ(a.alive.size(), b.alive.size());
       for (std::size_t p = 0; p < a.alive.size(); ++p) {
         EXPECT_EQ(a.alive[p].member, b.alive[p].member);
@@ -120,7 +120,7 @@ TEST(RegionState, WhatIsWrittenIsRead) {
         EXPECT_EQ(a.alive[p].lambda, b.alive[p].lambda);
       }
       EXPECT_TRUE(b.multipliers.slopes.empty());
-      EXPECT_TRUE(b.moment_multipliers.empty());
+      EXPECT_TRUE(b.closer_multipliers.empty());
     }
     EXPECT_EQ(EncodeRegionState(read), EncodeRegionState(state));
   }
@@ -208,7 +208,7 @@ TEST(RegionNode, BytesCountWhatItHolds) {
   node.region.box = UnitBox(10);
   node.alive.resize(100);
   node.multipliers.slopes.resize(300);
-  node.moment_multipliers.resize(700);
+  node.closer_multipliers.resize(700);
   EXPECT_GE(node.Bytes(), empty + 10 * 16 + 100 * 20 + 1000 * 4);
 }
 

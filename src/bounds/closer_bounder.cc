@@ -1,0 +1,36 @@
+#include "bounds/closer_bounder.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lucid {
+namespace {
+
+std::int32_t LongestSide(const Box& box) {
+  const auto longest = std::ranges::max_element(box, {}, &Interval::Width);
+  return longest->Width() > 0 ? static_cast<std::int32_t>(longest - box.begin()) : -1;
+}
+
+}  // namespace
+
+CloserBounder::CloserBounder(const Network& network) {
+  const Architecture& architecture = network.architecture;
+  if (WindowBounder::Fits(architecture)) windows_ = std::make_unique<WindowBounder>(network);
+  if (MomentBounder::Fits(architecture)) moments_ = std::make_unique<MomentBounder>(network);
+}
+
+double CloserBounder::Bound(RegionBounder& ranges, std::span<const float> parameters,
+                            const PairQuestion& question, const Band& band, double enough,
+                            std::vector<float>& multipliers, const std::function<bool()>& expired) {
+  widest_ = LongestSide(ranges.box());
+  double bound = std::numeric_limits<double>::infinity();
+  if (windows_) bound = windows_->Bound(ranges, parameters, question, enough, expired);
+  if (moments_ && bound > enough) {
+    bound = std::min(
+        bound, moments_->Bound(ranges, parameters, question, band, enough, multipliers, expired));
+    widest_ = moments_->WidestInput();
+  }
+  return bound;
+}
+
+}  // namespace lucid
