@@ -19,17 +19,20 @@ CloserBounder::CloserBounder(const Network& network) {
   if (MomentBounder::Fits(architecture)) moments_ = std::make_unique<MomentBounder>(network);
 }
 
-double CloserBounder::Bound(RegionBounder& ranges, std::span<const float> parameters,
-                            const PairQuestion& question, const Band& band, double enough,
-                            std::vector<float>& multipliers, const std::function<bool()>& expired) {
-  widest_ = LongestSide(ranges.box());
+double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Band& band,
+                            std::span<const float> parameters, const PairQuestion& question,
+                            bool again, double enough, std::vector<float>& multipliers,
+                            const std::function<bool()>& expired) {
+  widest_ = LongestSide(region.box);
   double bound = std::numeric_limits<double>::infinity();
-  if (windows_) bound = windows_->Bound(ranges, parameters, question, enough, expired);
-  if (moments_ && bound > enough) {
-    bound = std::min(
-        bound, moments_->Bound(ranges, parameters, question, band, enough, multipliers, expired));
-    widest_ = moments_->WidestInput();
+  if (windows_ && !(again && moments_)) {
+    bound = windows_->Bound(pair, region, &band, parameters, question, enough, expired);
+    if (bound <= enough || !moments_) return bound;
+    if (!pair.EnterRegion(region, &band) || !pair.EnterMember(parameters)) return enough;
   }
+  bound = std::min(bound,
+                   moments_->Bound(pair, parameters, question, band, enough, multipliers, expired));
+  widest_ = moments_->WidestInput();
   return bound;
 }
 

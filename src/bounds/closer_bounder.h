@@ -27,13 +27,21 @@ class CloserBounder {
     return WindowBounder::Fits(architecture) ? 30 : 1000;
   }
 
+  // How many times of what is enough a bound may be for smaller boxes to come down to that.
+  static double Close(const Architecture& architecture) {
+    return WindowBounder::Fits(architecture) ? 2 : 1.25;
+  }
+
   // Requires: Fits.
   explicit CloserBounder(const Network& network);
 
-  // As MomentBounder::Bound, whose multipliers these are. Requires: no phases.
-  double Bound(RegionBounder& ranges, std::span<const float> parameters,
-               const PairQuestion& question, const Band& band, double enough,
-               std::vector<float>& multipliers, const std::function<bool()>& expired);
+  // As MomentBounder::Bound, whose multipliers these are. `again`: a region around this one was
+  // bounded here, and windows, which cut every input themselves, would say about the same.
+  // Requires: `pair` has entered the region and the member; it may enter others.
+  double Bound(RegionBounder& pair, const Region& region, const Band& band,
+               std::span<const float> parameters, const PairQuestion& question, bool again,
+               double enough, std::vector<float>& multipliers,
+               const std::function<bool()>& expired);
 
   // After Bound: the input to cut; -1: none has a length.
   std::int32_t WidestInput() const { return widest_; }

@@ -126,12 +126,15 @@ class RegionBounder {
 
   // What the layers above a hidden one leave to be bounded: for every input in question that leaks,
   //   f <= constant + sum_k z[k] z_k + delta[k] delta_k    of that layer's neurons.
-  // Valid until the next call. Requires: EnterMember was true.
+  // Valid until the next call. Requires: EnterMember was true; lambda >= 0.
   struct Rest {
     double constant = 0;
     std::span<const double> z, delta;
   };
   Rest RestOf(std::size_t layer, const PairQuestion& question, double lambda);
+  // After RestOf: of the hidden layers from `from` on, the neuron that loses most at x by a phase
+  // that is not known, if that is more than `least`; `active` is not meant.
+  std::optional<PhaseSplit> OpenPhase(std::size_t from, std::span<const double> x, double least);
   // A line over the last hidden layer's sum_k z[k] z_k + delta[k] delta_k, for every input of the
   // region: at most constant + slopes . x. `flat`: from lines over differences that do not follow
   // N's sums, where a phase is not known. Valid until the next call. Requires: EnterMember was
@@ -235,6 +238,8 @@ class RegionBounder {
     double difference = 0;  // f - g there, by the networks themselves
     std::vector<double> x, sums, differences, losses;
   };
+  static bool NetworkOpen(const PairRanges& ranges, std::int64_t k);
+  static bool MemberOpen(const PairRanges& ranges, std::int64_t k);
   double OutputDifference(const PairQuestion& question) const;
   Side SideAt(const PairQuestion& question, double lambda);
   void SetPoint();

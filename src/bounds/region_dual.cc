@@ -147,6 +147,30 @@ RegionBounder::Rest RegionBounder::RestOf(std::size_t layer, const PairQuestion&
   return {bounded_ ? at.above : kInfinity, {at.cz.data(), count}, {at.cd.data(), count}};
 }
 
+bool RegionBounder::NetworkOpen(const PairRanges& ranges, std::int64_t k) {
+  return ranges.l[k] < 0 && ranges.u[k] > 0;
+}
+bool RegionBounder::MemberOpen(const PairRanges& ranges, std::int64_t k) {
+  return ranges.sign[k] == 0 && ranges.l[k] + ranges.a[k] < 0 && ranges.u[k] + ranges.b[k] > 0;
+}
+
+std::optional<PhaseSplit> RegionBounder::OpenPhase(std::size_t from, std::span<const double> x,
+                                                   double least) {
+  std::ranges::copy(x, point_.data());
+  RunAtPoint();
+  std::optional<PhaseSplit> found;
+  for (std::size_t m = from; m < hidden_.size(); ++m) {
+    const Hidden& layer = hidden_[m];
+    for (std::int64_t k = 0; k < layer.units; ++k) {
+      const bool ours = NetworkOpen(layer.ranges, k);
+      if ((!ours && !MemberOpen(layer.ranges, k)) || !(layer.scratch[k] > least)) continue;
+      least = layer.scratch[k];
+      found = PhaseSplit{static_cast<std::int32_t>(m), static_cast<std::int32_t>(k), !ours, true};
+    }
+  }
+  return found;
+}
+
 RegionBounder::Line RegionBounder::LineOver(std::span<const double> z,
                                             std::span<const double> delta, bool flat) {
   Hidden& top = hidden_.back();
@@ -375,10 +399,9 @@ double RegionBounder::BoundOfDual(const PairQuestion& question, double lambda,
   return Evaluate(question, lambda, Choice::kGivenDual);
 }
 
-// N and the member as they are at the input where the linear bound is largest. Leaves each neuron's
-// loss in scratch: its peak minus its term there; they add up to the bound minus the value.
+// N and the member as they are at point_. Leaves each neuron's loss in scratch: its peak minus its
+// term there. Where the linear bound is largest, they add up to the bound minus the value.
 void RegionBounder::RunAtPoint() {
-  SetPoint();
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     Hidden& layer = hidden_[m];
     Propagate(m, m == 0 ? point_ : hidden_[m - 1].z_at, m == 0 ? nullptr : &hidden_[m - 1].d_at);
@@ -412,7 +435,7 @@ double RegionBounder::OutputDifference(const PairQuestion& question) const {
 RegionBounder::Side RegionBounder::SideAt(const PairQuestion& question, double lambda) {
   Side side;
   Evaluate(question, lambda, choice_);
-  side.slope = Gradient(question);
+  side.slope = Gradient(question);  // and the point where the bound is largest
   RunAtPoint();
   side.difference = OutputDifference(question);
   side.x.assign(point_.data(), point_.data() + inputs_);
@@ -468,8 +491,7 @@ SplitAdvice RegionBounder::Advise(const PairQuestion& question, const Multiplier
     const Hidden& layer = hidden_[m];
     const PairRanges& r = layer.ranges;
     for (std::int64_t k = 0; k < layer.units; ++k) {
-      const bool n_open = r.l[k] < 0 && r.u[k] > 0;
-      const bool m_open = r.sign[k] == 0 && r.l[k] + r.a[k] < 0 && r.u[k] + r.b[k] > 0;
+      const bool n_open = NetworkOpen(r, k), m_open = MemberOpen(r, k);
       const bool again = layer.split[k] != 0;
       double& most = again ? second : first;
       advice.open += n_open || m_open;

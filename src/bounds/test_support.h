@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,11 @@ inline ExactValues Evaluate(const Network& network, const Point& x) {
 inline Architecture Hidden(std::vector<HiddenLayer> hidden, std::int64_t inputs,
                            std::int64_t classes) {
   return Architecture::Build(hidden, inputs, classes).value();
+}
+
+// In the names of tests, which would have addresses in them otherwise.
+inline void PrintTo(const Architecture& architecture, std::ostream* out) {
+  *out << architecture.Canonical();
 }
 
 // Dense and convolutional, 1 to 4 hidden layers, 2 to 4 classes.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,13 +20,19 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kWidest = WindowBounder::kWidest;
 constexpr std::size_t kMostCells = 1 << 20;   // of all windows
 constexpr std::size_t kMostPieces = 1 << 12;  // of an input: five of them fit into 64 bits
-constexpr int kPasses = 40;                   // of the search for tilts, between cuts
+constexpr int kPasses = 20;                   // of the search for tilts, between cuts
+constexpr int kLineSteps = 5;                 // before cells are tried
 constexpr int kFails = 3;                     // passes in a row that gain nothing: smaller steps
 constexpr double kShrink = 0.5;
 // With so many cells it ends where what is to come is not enough: gains get smaller, each about
 // half of the one before.
 constexpr std::size_t kManyCells = 1 << 15;
 constexpr double kToCome = 2;
+constexpr double kWorthCutting = 0.02;  // what a phase loses, of what a bound is too large by
+constexpr std::size_t kMostPhases = 12;
+constexpr std::size_t kMostWork = 8 << 20;                                   // cells of all cases
+constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003;  // of lambda
+constexpr double kLambdaShrink = 0.25;
 
 // Of largest sums; -inf: there is none.
 double Sum(double a, double b) { return std::min(a, b) == -kInfinity ? -kInfinity : Up(a + b); }
@@ -102,43 +109,72 @@ struct WindowBounder::Chain {
     std::vector<double> most_after;  // the largest sums of all windows after
   };
 
+  // Over the region that the pair has entered. `lambda` is where to start, and the best.
   double Bound(RegionBounder& pair, std::span<const float> parameters, const PairQuestion& question,
-               double enough, const std::function<bool()>& has_expired) {
+               double enough, bool coarse, double& lambda,
+               const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
-    Start(pair, question);
-    if (!(rest < kInfinity)) return kInfinity;
-    const std::vector<float> own = WindowParameters(architecture, parameters);
-    double best = kInfinity, dropped = -kInfinity;
-    while (!expired()) {
+    own = WindowParameters(architecture, parameters);
+    double best = kInfinity;
+    // The best lambda of coarse cells: downhill, with smaller and smaller steps.
+    const int pieces = coarse ? 2 : 4;
+    const auto bound = [&](double at) {
+      Start(pair, question, at);
       for (std::size_t input = 0; input < edges.size(); ++input) {
-        if (!Halve(input)) return best;
-        if (dropped == -kInfinity) continue;  // no lines yet
-        if (!Drop(enough)) return enough;
+        for (int n = 1; n < pieces; n *= 2) Halve(input, kMostCells);
       }
-      if (!Fill(own, expired)) break;
-      const double last =
-          std::exchange(best, std::min(best, std::max(Tilt(enough, expired), dropped)));
-      if (best <= enough) break;
-      if (Cells() > kManyCells && best - kToCome * (last - best) > enough) break;
+      const double here = rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
+      best = std::min(best, here);
+      return here;
+    };
+    double here = bound(lambda);
+    for (double step = coarse ? kFirstStep : kNextStep; step > kLastStep && best > enough;) {
+      if (expired()) return best;
+      const double from = lambda;
+      for (const double at : {from + step, std::max(from - step, 0.0)}) {
+        const double there = bound(at);
+        if (!(there < here)) continue;
+        here = there;
+        lambda = at;
+        break;
+      }
+      if (lambda == from) step *= kLambdaShrink;
+    }
+    if (best <= enough) return best;
+    here = bound(lambda);
+    if (coarse) return best;
+    double dropped = -kInfinity, last = here;
+    for (std::size_t cut = 0; !expired() && work < kMostWork; ++cut) {
       if (!Drop(enough)) return enough;
       dropped = enough;
+      // Of every window one input.
+      for (std::size_t input = cut % width; input < edges.size(); input += width) {
+        if (!Halve(input, kMostCells)) return best;
+      }
+      if (!Drop(enough)) return enough;
+      if (!Fill(expired)) break;
+      here = std::max(Tilt(enough, expired), dropped);
+      best = std::min(best, here);
+      if (best <= enough) break;
+      if ((cut + 1) % width != 0) continue;
+      if (Cells() > kManyCells && here - kToCome * (last - here) > enough) break;
+      last = here;
     }
     return best;
   }
 
   // One cell a window.
-  void Start(RegionBounder& pair, const PairQuestion& question) {
-    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, 1);
+  void Start(RegionBounder& pair, const PairQuestion& question, double lambda) {
+    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, lambda);
     rest = of.constant;
-    const auto count = static_cast<std::size_t>(windows.count);
-    chain.assign(count, {});
-    for (std::size_t p = 0; p < count; ++p) {
+    chain.assign(static_cast<std::size_t>(windows.count), {});
+    for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].first = p * static_cast<std::size_t>(windows.stride);
-      for (std::size_t k = p; k < of.z.size(); k += count) {  // one of each filter
+      chain[p].cells.resize(1);
+      for (std::size_t k = p; k < of.z.size(); k += chain.size()) {  // one of each filter
         chain[p].z.push_back(of.z[k]);
         chain[p].delta.push_back(of.delta[k]);
       }
-      chain[p].cells.resize(1);
     }
     edges.clear();
     for (const Interval& side : pair.box()) edges.push_back({side.lower, side.upper});
@@ -159,13 +195,13 @@ struct WindowBounder::Chain {
 
   // Every piece of the input. Parts keep the lines of what they are a part of. False: there would
   // be too many.
-  bool Halve(std::size_t input) {
+  bool Halve(std::size_t input, std::size_t most_cells) {
     std::vector<double>& of = edges[input];
     std::size_t cells = 0;
     for (const Window& window : chain) {
       cells += window.cells.size() * (Sees(window, input) ? 2 : 1);
     }
-    if (cells > kMostCells || 2 * (of.size() - 1) > kMostPieces) return false;
+    if (cells > most_cells || 2 * (of.size() - 1) > kMostPieces) return false;
     std::vector<double> finer = {of.front()};
     for (std::size_t i = 1; i < of.size(); ++i) {
       finer.push_back(0.5 * of[i - 1] + 0.5 * of[i]);
@@ -190,7 +226,7 @@ struct WindowBounder::Chain {
 
   // Cells of several windows that are the same box are entered once.
   template <class Expired>
-  bool Fill(std::span<const float> parameters, const Expired& expired) {
+  bool Fill(const Expired& expired) {
     std::vector<std::pair<Window*, Cell*>> jobs;
     for (Window& window : chain) {
       for (Cell& cell : window.cells) jobs.emplace_back(&window, &cell);
@@ -204,6 +240,7 @@ struct WindowBounder::Chain {
       return 0;
     };
     std::ranges::sort(jobs, [&](const auto& a, const auto& b) { return compare(a, b) < 0; });
+    work += jobs.size();
     Region region;
     region.box.resize(width);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -212,7 +249,7 @@ struct WindowBounder::Chain {
       if (i == 0 || compare(jobs[i - 1], jobs[i]) != 0) {
         for (std::size_t j = 0; j < width; ++j) region.box[j] = Side(*window, *cell, j);
         bounder.EnterRegion(region);
-        bounder.EnterMember(parameters);
+        bounder.EnterMember(own);
       }
       // The best of two, and of the line that it has.
       cell->value = Value(*window, *cell);
@@ -396,16 +433,17 @@ struct WindowBounder::Chain {
       at = window.best[cell.before];
     }
     double square = 0;
+    point.clear();
     for (std::size_t i = 0; i < edges.size(); ++i) {
-      double mean = 0, count = 0;
-      const auto own = [&](const Window& window, std::size_t j) -> double& {
+      double sum = 0, count = 0;
+      const auto put = [&](const Window& window, std::size_t j) -> double& {
         return x[static_cast<std::size_t>(&window - chain.data())][j];
       };
-      ForWindowsOf(i,
-                   [&](const Window& window, std::size_t j) { mean += own(window, j), ++count; });
+      ForWindowsOf(i, [&](const Window& window, std::size_t j) { sum += put(window, j), ++count; });
+      const double mean = point.emplace_back(count > 0 ? sum / count : edges[i].front());
       ForWindowsOf(i, [&](const Window& window, std::size_t j) {
-        own(window, j) -= mean / count;
-        square += own(window, j) * own(window, j);
+        put(window, j) -= mean;
+        square += put(window, j) * put(window, j);
       });
     }
     if (!(square > 0)) return false;
@@ -420,22 +458,66 @@ struct WindowBounder::Chain {
   RegionBounder bounder;
   const std::size_t width;
   const double gamma;
+  std::size_t work = 0;                    // cells that lines were asked for
+  std::vector<float> own;                  // the member's parameters of a window
   double rest = 0;                         // what is not the windows'
   std::vector<std::vector<double>> edges;  // of every input's pieces
   std::vector<Window> chain;
   struct {
     double most = -kInfinity;
     std::int32_t cell = -1;
-  } end;  // the largest sum, and its last cell
+  } end;                      // the largest sum, and its last cell
+  std::vector<double> point;  // where the windows put the inputs, on average, in the last step
 };
 
 WindowBounder::WindowBounder(const Network& network) : chain_(std::make_unique<Chain>(network)) {}
 WindowBounder::~WindowBounder() = default;
 
-double WindowBounder::Bound(RegionBounder& pair, std::span<const float> parameters,
-                            const PairQuestion& question, double enough,
-                            const std::function<bool()>& expired) {
-  return chain_->Bound(pair, parameters, question, enough, expired);
+// Cases are told apart by the phases of the layers above the windows: where all of these are known,
+// what is left to the windows is exact.
+struct WindowBounder::Cases {
+  Chain& chain;
+  RegionBounder& pair;
+  std::span<const float> parameters;
+  const PairQuestion& question;
+  const Band* band;
+  const std::function<bool()>& expired;
+
+  double Bound(Region& region, double enough, double lambda) const {
+    if (!pair.EnterRegion(region, band) || !pair.EnterMember(parameters)) return -kInfinity;
+    Multipliers multipliers;
+    double bound = pair.Bound(question, multipliers, kLineSteps, enough);
+    if (bound <= enough) return bound;
+    const auto windows = [&](bool coarse) {
+      return chain.Bound(pair, parameters, question, enough, coarse, lambda, expired);
+    };
+    bound = std::min(bound, windows(true));
+    if (bound <= enough || bound == kInfinity || chain.work >= kMostWork ||
+        (expired && expired())) {
+      return bound;
+    }
+    const std::optional<PhaseSplit> open =
+        pair.OpenPhase(chain.windows.layers, chain.point, kWorthCutting * (bound - enough));
+    if (!open || region.phases.size() >= kMostPhases) return std::min(bound, windows(false));
+    double worst = -kInfinity;
+    for (const bool active : {false, true}) {
+      region.phases.push_back(*open);
+      region.phases.back().active = active;
+      // The other side need not be better than the worse one.
+      worst = std::max(worst, Bound(region, std::max(enough, worst), lambda));
+      region.phases.pop_back();
+      if (worst >= bound) return bound;
+    }
+    return worst;
+  }
+};
+
+double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Band* band,
+                            std::span<const float> parameters, const PairQuestion& question,
+                            double enough, const std::function<bool()>& expired) {
+  Region cases = region;
+  chain_->work = 0;
+  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, 1);
 }
 
 }  // namespace lucid

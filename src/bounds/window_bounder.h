@@ -38,14 +38,17 @@ class WindowBounder {
   explicit WindowBounder(const Network& network);
   ~WindowBounder();
 
-  // Requires: `pair` has entered the region and the member (`parameters`). Ensures: no input that
-  // it speaks of has f > result and P_c - P_c'' <= member_error. Ends when the bound is at or below
-  // `enough`, when there are too many cells, or when expired() says so.
-  double Bound(RegionBounder& pair, std::span<const float> parameters, const PairQuestion& question,
-               double enough, const std::function<bool()>& expired = {});
+  // Ensures: no input of the region in the band (null: any) has f > result and
+  // P_c - P_c'' <= member_error, P being the member with these parameters. -inf: there is no such
+  // input. Ends when the bound is at or below `enough`, when there are too many cells, or when
+  // expired() says so. `pair`, of the same network, is entered for this.
+  double Bound(RegionBounder& pair, const Region& region, const Band* band,
+               std::span<const float> parameters, const PairQuestion& question, double enough,
+               const std::function<bool()>& expired = {});
 
  private:
   struct Chain;
+  struct Cases;
   const std::unique_ptr<Chain> chain_;
 };
 

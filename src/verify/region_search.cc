@@ -478,9 +478,10 @@ class RegionSearch {
     }
     if (band.most > target_) {
       if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
-      pair.bound = std::min(
-          pair.bound, worker.closer->Bound(worker.bounder, worker.parameters, Question(pair), band,
-                                           target_, bound.multipliers, [&] { return Expired(); }));
+      pair.bound =
+          std::min(pair.bound, worker.closer->Bound(worker.bounder, region, band, worker.parameters,
+                                                    Question(pair), bound.box != root_, target_,
+                                                    bound.multipliers, [&] { return Expired(); }));
       bound.cut = worker.closer->WidestInput();
     } else {
       pair.bound = band.most;
@@ -502,7 +503,7 @@ class RegionSearch {
     }
     for (CloserBox& hard : hard_) {
       ++state_.bounds;
-      const bool alone = hard.pair.bound <= kClose * target_;
+      const bool alone = hard.pair.bound <= CloserBounder::Close(network_.architecture) * target_;
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
       if (alone) LUCID_TRY(PushCloser(std::move(hard)));
     }
