@@ -126,12 +126,14 @@ class RegionBounder {
 
   // What the layers above a hidden one leave to be bounded: for every input in question that leaks,
   //   f <= constant + sum_k z[k] z_k + delta[k] delta_k    of that layer's neurons.
-  // Valid until the next call. Requires: EnterMember was true; lambda >= 0.
+  // Valid until the next call. Requires: EnterMember was true; lambda >= 0; pushes of the region's
+  // first phases, as in Multipliers.
   struct Rest {
     double constant = 0;
     std::span<const double> z, delta;
   };
-  Rest RestOf(std::size_t layer, const PairQuestion& question, double lambda);
+  Rest RestOf(std::size_t layer, const PairQuestion& question, double lambda,
+              std::span<const float> pushes);
   // After RestOf: of the hidden layers from `from` on, the neuron that loses most at x by a phase
   // that is not known, if that is more than `least`; `active` is not meant.
   std::optional<PhaseSplit> OpenPhase(std::size_t from, std::span<const double> x, double least);

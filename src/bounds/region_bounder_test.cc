@@ -253,7 +253,9 @@ TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
       const std::size_t hidden = GetParam().layers().size() - 1;
       for (std::size_t m = 0; m < hidden; ++m) {
         const double lambda = stream.Below(2) == 0 ? 1 : stream.Uniform(0, 3);
-        const RegionBounder::Rest rest = bounder.RestOf(m, made.question, lambda);
+        const std::vector<float> pushes =
+            RandomFloats(stream.Below(made.region.phases.size() + 1), stream);
+        const RegionBounder::Rest rest = bounder.RestOf(m, made.question, lambda, pushes);
         const Exact truth =
             values.f - static_cast<Exact>(lambda) *
                            (values.g - static_cast<Exact>(made.question.member_error));

@@ -139,8 +139,8 @@ double RegionBounder::Charged(double bound, double size) const {
 }
 
 RegionBounder::Rest RegionBounder::RestOf(std::size_t layer, const PairQuestion& question,
-                                          double lambda) {
-  SetPushes({});
+                                          double lambda, std::span<const float> pushes) {
+  SetPushes(pushes);
   Evaluate(question, lambda, Choice::kDefaultLines);
   const Hidden& at = hidden_[layer];
   const auto count = static_cast<std::size_t>(at.units);

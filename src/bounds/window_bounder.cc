@@ -30,9 +30,9 @@ constexpr std::size_t kManyCells = 1 << 15;
 constexpr double kToCome = 2;
 constexpr double kWorthCutting = 0.02;  // what a phase loses, of what a bound is too large by
 constexpr std::size_t kMostPhases = 12;
-constexpr std::size_t kMostWork = 8 << 20;                                   // cells of all cases
-constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003;  // of lambda
-constexpr double kLambdaShrink = 0.25;
+constexpr std::size_t kMostWork = 8 << 20;  // cells of all cases
+// Of lambda and pushes.
+constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003, kStepShrink = 0.25;
 
 // Of largest sums; -inf: there is none.
 double Sum(double a, double b) { return std::min(a, b) == -kInfinity ? -kInfinity : Up(a + b); }
@@ -109,51 +109,24 @@ struct WindowBounder::Chain {
     std::vector<double> most_after;  // the largest sums of all windows after
   };
 
-  // Over the region that the pair has entered. `lambda` is where to start, and the best.
+  // Over the region that the pair has entered. `at` is where to start, and the best.
   double Bound(RegionBounder& pair, std::span<const float> parameters, const PairQuestion& question,
-               double enough, bool coarse, double& lambda,
+               double enough, bool coarse, Multipliers& at,
                const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
     own = WindowParameters(architecture, parameters);
-    double best = kInfinity;
-    // The best lambda of coarse cells: downhill, with smaller and smaller steps.
-    const int pieces = coarse ? 2 : 4;
-    const auto bound = [&](double at) {
-      Start(pair, question, at);
-      for (std::size_t input = 0; input < edges.size(); ++input) {
-        for (int n = 1; n < pieces; n *= 2) Halve(input, kMostCells);
-      }
-      const double here = rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
-      best = std::min(best, here);
-      return here;
-    };
-    double here = bound(lambda);
-    for (double step = coarse ? kFirstStep : kNextStep; step > kLastStep && best > enough;) {
-      if (expired()) return best;
-      const double from = lambda;
-      for (const double at : {from + step, std::max(from - step, 0.0)}) {
-        const double there = bound(at);
-        if (!(there < here)) continue;
-        here = there;
-        lambda = at;
-        break;
-      }
-      if (lambda == from) step *= kLambdaShrink;
-    }
-    if (best <= enough) return best;
-    here = bound(lambda);
-    if (coarse) return best;
-    double dropped = -kInfinity, last = here;
+    double best = Descend(pair, question, enough, coarse, at, expired);
+    if (coarse || best <= enough || expired()) return best;
+    double last = best;
     for (std::size_t cut = 0; !expired() && work < kMostWork; ++cut) {
       if (!Drop(enough)) return enough;
-      dropped = enough;
       // Of every window one input.
       for (std::size_t input = cut % width; input < edges.size(); input += width) {
         if (!Halve(input, kMostCells)) return best;
       }
       if (!Drop(enough)) return enough;
       if (!Fill(expired)) break;
-      here = std::max(Tilt(enough, expired), dropped);
+      const double here = std::max(Tilt(enough, expired), enough);  // of what was dropped
       best = std::min(best, here);
       if (best <= enough) break;
       if ((cut + 1) % width != 0) continue;
@@ -163,9 +136,53 @@ struct WindowBounder::Chain {
     return best;
   }
 
+  // The best lambda and pushes of coarse cells, and the cells with these: downhill, one after the
+  // other, with smaller and smaller steps.
+  template <class Expired>
+  double Descend(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+                 Multipliers& at, const Expired& expired) {
+    const auto bound = [&](const Multipliers& with) {
+      Start(pair, question, with);
+      for (std::size_t input = 0; input < edges.size(); ++input) {
+        for (int n = 1; n < (coarse ? 2 : 4); n *= 2) Halve(input, kMostCells);
+      }
+      return rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
+    };
+    double best = bound(at);
+    std::vector<float> signs(1 + at.pushes.size(), 1);
+    double step = coarse ? kFirstStep : kNextStep;
+    while (step > kLastStep && best > enough && best < kInfinity) {
+      bool moved = false;
+      for (std::size_t n = 0; n < signs.size() && best > enough; ++n) {
+        // What coarse cells have no use for, finer ones hardly have.
+        if (!coarse && n > 0 && at.pushes[n - 1] == 0) continue;
+        for (int side = 0; side < 2; ++side) {
+          if (expired()) return best;
+          Multipliers next = at;
+          if (n == 0) {
+            next.lambda = std::max(at.lambda + signs[n] * step, 0.0);
+          } else {
+            next.pushes[n - 1] += static_cast<float>(signs[n] * step);
+          }
+          const double here = bound(next);
+          if (here < best) {
+            best = here;
+            at = next;
+            moved = true;
+            break;
+          }
+          signs[n] = -signs[n];
+        }
+      }
+      if (!moved) step *= kStepShrink;
+    }
+    bound(at);
+    return best;
+  }
+
   // One cell a window.
-  void Start(RegionBounder& pair, const PairQuestion& question, double lambda) {
-    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, lambda);
+  void Start(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
+    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
     rest = of.constant;
     chain.assign(static_cast<std::size_t>(windows.count), {});
     for (std::size_t p = 0; p < chain.size(); ++p) {
@@ -483,13 +500,14 @@ struct WindowBounder::Cases {
   const Band* band;
   const std::function<bool()>& expired;
 
-  double Bound(Region& region, double enough, double lambda) const {
+  double Bound(Region& region, double enough, Multipliers at) const {
     if (!pair.EnterRegion(region, band) || !pair.EnterMember(parameters)) return -kInfinity;
     Multipliers multipliers;
     double bound = pair.Bound(question, multipliers, kLineSteps, enough);
     if (bound <= enough) return bound;
+    at.pushes.resize(region.phases.size());
     const auto windows = [&](bool coarse) {
-      return chain.Bound(pair, parameters, question, enough, coarse, lambda, expired);
+      return chain.Bound(pair, parameters, question, enough, coarse, at, expired);
     };
     bound = std::min(bound, windows(true));
     if (bound <= enough || bound == kInfinity || chain.work >= kMostWork ||
@@ -504,7 +522,7 @@ struct WindowBounder::Cases {
       region.phases.push_back(*open);
       region.phases.back().active = active;
       // The other side need not be better than the worse one.
-      worst = std::max(worst, Bound(region, std::max(enough, worst), lambda));
+      worst = std::max(worst, Bound(region, std::max(enough, worst), at));
       region.phases.pop_back();
       if (worst >= bound) return bound;
     }
@@ -517,7 +535,7 @@ double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Ban
                             double enough, const std::function<bool()>& expired) {
   Region cases = region;
   chain_->work = 0;
-  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, 1);
+  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {});
 }
 
 }  // namespace lucid

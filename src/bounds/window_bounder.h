@@ -13,7 +13,8 @@
 //   sum_p h_p <= sum_p (h_p - t_p . x) + sum_j max(rest_j x_j),
 // so tilts decide how tight a bound is and never whether it holds: they make windows agree on where
 // in a piece an input is. Cells through which no sum is above what is enough are dropped, the
-// others cut into smaller ones.
+// others cut into smaller ones. The layers above are few: cases are told apart by their phases, and
+// what their phases' sums are pulled by is chosen with lambda, on coarse cells.
 #pragma once
 
 #include <cstdint>
