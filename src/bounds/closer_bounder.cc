@@ -28,7 +28,8 @@ double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Ban
   if (windows_ && !(again && moments_)) {
     bound = windows_->Bound(pair, region, &band, parameters, question, enough, expired);
     if (bound <= enough || !moments_) return bound;
-    if (!pair.EnterRegion(region, &band) || !pair.EnterMember(parameters)) return enough;
+    pair.EnterRegion(region, &band);
+    pair.EnterMember(parameters);
   }
   bound = std::min(bound,
                    moments_->Bound(pair, parameters, question, band, enough, multipliers, expired));

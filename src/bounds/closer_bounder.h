@@ -37,7 +37,7 @@ class CloserBounder {
 
   // As MomentBounder::Bound, whose multipliers these are. `again`: a region around this one was
   // bounded here, and windows, which cut every input themselves, would say about the same.
-  // Requires: `pair` has entered the region and the member; it may enter others.
+  // Requires: `pair` has entered the region and the member; it is to be entered again after.
   double Bound(RegionBounder& pair, const Region& region, const Band& band,
                std::span<const float> parameters, const PairQuestion& question, bool again,
                double enough, std::vector<float>& multipliers,

@@ -144,7 +144,9 @@ RegionBounder::Rest RegionBounder::RestOf(std::size_t layer, const PairQuestion&
   Evaluate(question, lambda, Choice::kDefaultLines);
   const Hidden& at = hidden_[layer];
   const auto count = static_cast<std::size_t>(at.units);
-  return {bounded_ ? at.above : kInfinity, {at.cz.data(), count}, {at.cd.data(), count}};
+  return {bounded_ && at.above < kInfinity ? at.above : kInfinity,
+          {at.cz.data(), count},
+          {at.cd.data(), count}};
 }
 
 bool RegionBounder::NetworkOpen(const PairRanges& ranges, std::int64_t k) {

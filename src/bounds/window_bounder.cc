@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -33,9 +32,13 @@ constexpr std::size_t kMostPhases = 12;
 constexpr std::size_t kMostWork = 8 << 20;  // cells of all cases
 // Of lambda and pushes.
 constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003, kStepShrink = 0.25;
+constexpr double kLeastGain = 0.001;  // of a step, of what a bound is too large by
 
-// Of largest sums; -inf: there is none.
-double Sum(double a, double b) { return std::min(a, b) == -kInfinity ? -kInfinity : Up(a + b); }
+// Of largest sums; -inf: there is none. A sum that overflows downwards is one all the same.
+double Sum(double a, double b) {
+  if (std::min(a, b) == -kInfinity) return -kInfinity;
+  return Up(std::max(a + b, std::numeric_limits<double>::lowest()));
+}
 
 // The leading convolutions as one: a place of the last sees `width` inputs, the next place the same
 // `stride` further on.
@@ -118,11 +121,11 @@ struct WindowBounder::Chain {
     double best = Descend(pair, question, enough, coarse, at, expired);
     if (coarse || best <= enough || expired()) return best;
     double last = best;
-    for (std::size_t cut = 0; !expired() && work < kMostWork; ++cut) {
+    for (std::size_t cut = 0; !expired() && work < kMostWork && Divisible(); ++cut) {
       if (!Drop(enough)) return enough;
       // Of every window one input.
       for (std::size_t input = cut % width; input < edges.size(); input += width) {
-        if (!Halve(input, kMostCells)) return best;
+        if (!Halve(input)) return best;
       }
       if (!Drop(enough)) return enough;
       if (!Fill(expired)) break;
@@ -144,14 +147,15 @@ struct WindowBounder::Chain {
     const auto bound = [&](const Multipliers& with) {
       Start(pair, question, with);
       for (std::size_t input = 0; input < edges.size(); ++input) {
-        for (int n = 1; n < (coarse ? 2 : 4); n *= 2) Halve(input, kMostCells);
+        for (int n = 1; n < (coarse ? 2 : 4); n *= 2) Halve(input);
       }
       return rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
     };
     double best = bound(at);
+    bool there = true;  // at the best
     std::vector<float> signs(1 + at.pushes.size(), 1);
     double step = coarse ? kFirstStep : kNextStep;
-    while (step > kLastStep && best > enough && best < kInfinity) {
+    while (step > kLastStep && best > enough && best < kInfinity && work < kMostWork) {
       bool moved = false;
       for (std::size_t n = 0; n < signs.size() && best > enough; ++n) {
         // What coarse cells have no use for, finer ones hardly have.
@@ -165,7 +169,8 @@ struct WindowBounder::Chain {
             next.pushes[n - 1] += static_cast<float>(signs[n] * step);
           }
           const double here = bound(next);
-          if (here < best) {
+          there = here < best - kLeastGain * (best - enough);
+          if (there) {
             best = here;
             at = next;
             moved = true;
@@ -176,7 +181,7 @@ struct WindowBounder::Chain {
       }
       if (!moved) step *= kStepShrink;
     }
-    bound(at);
+    if (!there) bound(at);
     return best;
   }
 
@@ -195,6 +200,7 @@ struct WindowBounder::Chain {
     }
     edges.clear();
     for (const Interval& side : pair.box()) edges.push_back({side.lower, side.upper});
+    point.clear();
   }
 
   Interval Side(const Window& window, const Cell& cell, std::size_t j) const {
@@ -210,15 +216,28 @@ struct WindowBounder::Chain {
                                  [](const Window& window) { return window.cells.size(); });
   }
 
-  // Every piece of the input. Parts keep the lines of what they are a part of. False: there would
-  // be too many.
-  bool Halve(std::size_t input, std::size_t most_cells) {
+  // Whether smaller pieces of the input could tell more.
+  bool Divisible(std::size_t input) const {
+    return edges[input].front() < edges[input].back() &&
+           std::ranges::any_of(chain, [&](const Window& of) { return Sees(of, input); });
+  }
+  bool Divisible() const {
+    for (std::size_t input = 0; input < edges.size(); ++input) {
+      if (Divisible(input)) return true;
+    }
+    return false;
+  }
+
+  // Every piece of the input, if it can be. Parts keep the lines of what they are a part of. False:
+  // there would be too many.
+  bool Halve(std::size_t input) {
+    if (!Divisible(input)) return true;
     std::vector<double>& of = edges[input];
     std::size_t cells = 0;
     for (const Window& window : chain) {
       cells += window.cells.size() * (Sees(window, input) ? 2 : 1);
     }
-    if (cells > most_cells || 2 * (of.size() - 1) > kMostPieces) return false;
+    if (cells > kMostCells || 2 * (of.size() - 1) > kMostPieces) return false;
     std::vector<double> finer = {of.front()};
     for (std::size_t i = 1; i < of.size(); ++i) {
       finer.push_back(0.5 * of[i - 1] + 0.5 * of[i]);
@@ -417,7 +436,9 @@ struct WindowBounder::Chain {
     int fails = 0;
     std::vector<Vector> kept;
     for (int pass = 0; pass < kPasses; ++pass) {
-      const double bound = Up(rest + Up(Forward() + RestOfTilts()));
+      const double most = Forward();
+      if (most == -kInfinity) return most;  // what was dropped left no sum
+      const double bound = Up(rest + Up(most + RestOfTilts()));
       if (bound < best || kept.empty()) {
         best = bound;
         fails = 0;
@@ -491,7 +512,8 @@ WindowBounder::WindowBounder(const Network& network) : chain_(std::make_unique<C
 WindowBounder::~WindowBounder() = default;
 
 // Cases are told apart by the phases of the layers above the windows: where all of these are known,
-// what is left to the windows is exact.
+// what is left to the windows is exact but for where N's and the member's phase of a neuron differ,
+// and that is what pushes are for.
 struct WindowBounder::Cases {
   Chain& chain;
   RegionBounder& pair;
@@ -515,7 +537,9 @@ struct WindowBounder::Cases {
       return bound;
     }
     const std::optional<PhaseSplit> open =
-        pair.OpenPhase(chain.windows.layers, chain.point, kWorthCutting * (bound - enough));
+        chain.point.empty()
+            ? std::nullopt
+            : pair.OpenPhase(chain.windows.layers, chain.point, kWorthCutting * (bound - enough));
     if (!open || region.phases.size() >= kMostPhases) return std::min(bound, windows(false));
     double worst = -kInfinity;
     for (const bool active : {false, true}) {
