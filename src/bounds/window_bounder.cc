@@ -29,9 +29,12 @@ constexpr std::size_t kManyCells = 1 << 15;
 constexpr double kToCome = 2;
 constexpr double kWorthCutting = 0.02;  // what a phase loses, of what a bound is too large by
 constexpr std::size_t kMostPhases = 12;
-constexpr std::size_t kMostWork = 8 << 20;  // cells of all cases
+constexpr std::size_t kMostWork = 24 << 20;  // cells of all cases
 // Of lambda and pushes.
 constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003, kStepShrink = 0.25;
+constexpr std::size_t kFewCells = 1 << 16;  // with which they are moved on
+constexpr double kPolishStep = 0.001;
+constexpr int kPolishTrials = 2;
 constexpr double kLeastGain = 0.001;  // of a step, of what a bound is too large by
 
 // Of largest sums; -inf: there is none. A sum that overflows downwards is one all the same.
@@ -121,6 +124,7 @@ struct WindowBounder::Chain {
     double best = Descend(pair, question, enough, coarse, at, expired);
     if (coarse || best <= enough || expired()) return best;
     double last = best;
+    Turn turn;
     for (std::size_t cut = 0; !expired() && work < kMostWork && Divisible(); ++cut) {
       if (!Drop(enough)) return enough;
       // Of every window one input.
@@ -129,7 +133,9 @@ struct WindowBounder::Chain {
       }
       if (!Drop(enough)) return enough;
       if (!Fill(expired)) break;
-      const double here = std::max(Tilt(enough, expired), enough);  // of what was dropped
+      double here = Tilt(enough, expired);
+      if (Cells() <= kFewCells) here = Polish(pair, question, enough, here, turn, at, expired);
+      here = std::max(here, enough);  // of what was dropped
       best = std::min(best, here);
       if (best <= enough) break;
       if ((cut + 1) % width != 0) continue;
@@ -137,6 +143,65 @@ struct WindowBounder::Chain {
       last = here;
     }
     return best;
+  }
+
+  // Whose turn it is to be moved, and by how much.
+  struct Turn {
+    std::size_t which = 0;
+    int sign = 1, fails = 0;
+    double step = kPolishStep;
+  };
+  static void Move(Multipliers& at, std::size_t which, double much) {
+    if (which == 0) {
+      at.lambda = std::max(at.lambda + much, 0.0);
+    } else {
+      at.pushes[which - 1] += static_cast<float>(much);
+    }
+  }
+
+  // Some steps of the same with the cells as they are.
+  template <class Expired>
+  double Polish(RegionBounder& pair, const PairQuestion& question, double enough, double here,
+                Turn& turn, Multipliers& at, const Expired& expired) {
+    const int count = 2 * static_cast<int>(1 + at.pushes.size());
+    for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > 1e-5; ++trial) {
+      Multipliers next = at;
+      Move(next, turn.which, turn.sign * turn.step);
+      const std::vector<Window> before = chain;
+      const double rest_before = rest;
+      Aim(pair, question, next);
+      const double there = Fill(expired) ? Tilt(enough, expired) : kInfinity;
+      if (there < here) {
+        here = there;
+        at = next;
+        turn.fails = 0;
+        continue;
+      }
+      chain = before;
+      rest = rest_before;
+      if (turn.sign < 0) turn.which = (turn.which + 1) % (1 + at.pushes.size());
+      turn.sign = -turn.sign;
+      if (++turn.fails >= count) {
+        turn.step *= kStepShrink;
+        turn.fails = 0;
+      }
+    }
+    return here;
+  }
+
+  // What these multipliers leave to the windows; lines of other ones mean nothing then.
+  void Aim(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
+    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
+    rest = of.constant;
+    for (std::size_t p = 0; p < chain.size(); ++p) {
+      chain[p].z.clear();
+      chain[p].delta.clear();
+      for (std::size_t k = p; k < of.z.size(); k += chain.size()) {  // one of each filter
+        chain[p].z.push_back(of.z[k]);
+        chain[p].delta.push_back(of.delta[k]);
+      }
+      for (Cell& cell : chain[p].cells) cell.constant = kInfinity;
+    }
   }
 
   // The best lambda and pushes of coarse cells, and the cells with these: downhill, one after the
@@ -163,11 +228,7 @@ struct WindowBounder::Chain {
         for (int side = 0; side < 2; ++side) {
           if (expired()) return best;
           Multipliers next = at;
-          if (n == 0) {
-            next.lambda = std::max(at.lambda + signs[n] * step, 0.0);
-          } else {
-            next.pushes[n - 1] += static_cast<float>(signs[n] * step);
-          }
+          Move(next, n, signs[n] * step);
           const double here = bound(next);
           there = here < best - kLeastGain * (best - enough);
           if (there) {
@@ -187,20 +248,15 @@ struct WindowBounder::Chain {
 
   // One cell a window.
   void Start(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
-    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
-    rest = of.constant;
     chain.assign(static_cast<std::size_t>(windows.count), {});
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].first = p * static_cast<std::size_t>(windows.stride);
       chain[p].cells.resize(1);
-      for (std::size_t k = p; k < of.z.size(); k += chain.size()) {  // one of each filter
-        chain[p].z.push_back(of.z[k]);
-        chain[p].delta.push_back(of.delta[k]);
-      }
     }
     edges.clear();
     for (const Interval& side : pair.box()) edges.push_back({side.lower, side.upper});
     point.clear();
+    Aim(pair, question, at);
   }
 
   Interval Side(const Window& window, const Cell& cell, std::size_t j) const {
@@ -531,16 +587,21 @@ struct WindowBounder::Cases {
     const auto windows = [&](bool coarse) {
       return chain.Bound(pair, parameters, question, enough, coarse, at, expired);
     };
+    const auto spent = [&] { return chain.work >= kMostWork || (expired && expired()); };
     bound = std::min(bound, windows(true));
-    if (bound <= enough || bound == kInfinity || chain.work >= kMostWork ||
-        (expired && expired())) {
-      return bound;
+    if (bound <= enough || bound == kInfinity || spent()) return bound;
+    // What loses at least this much of what the bound is too large by.
+    const auto open_phase = [&](double share) -> std::optional<PhaseSplit> {
+      if (chain.point.empty() || region.phases.size() >= kMostPhases) return std::nullopt;
+      return pair.OpenPhase(chain.windows.layers, chain.point, share * (bound - enough));
+    };
+    std::optional<PhaseSplit> open = open_phase(kWorthCutting);
+    if (!open) {
+      bound = std::min(bound, windows(false));
+      if (bound <= enough || spent()) return bound;
+      open = open_phase(-1);  // any
+      if (!open) return bound;
     }
-    const std::optional<PhaseSplit> open =
-        chain.point.empty()
-            ? std::nullopt
-            : pair.OpenPhase(chain.windows.layers, chain.point, kWorthCutting * (bound - enough));
-    if (!open || region.phases.size() >= kMostPhases) return std::min(bound, windows(false));
     double worst = -kInfinity;
     for (const bool active : {false, true}) {
       region.phases.push_back(*open);
