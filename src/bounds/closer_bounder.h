@@ -32,6 +32,12 @@ class CloserBounder {
     return WindowBounder::Fits(architecture) ? 2 : 1.25;
   }
 
+  // How many such boxes a pair may have: lines come down faster after that, but hardly where a
+  // network begins with convolutions.
+  static std::int32_t MostBoxes(const Architecture& architecture) {
+    return WindowBounder::Fits(architecture) ? 2048 : 256;
+  }
+
   // Requires: Fits.
   explicit CloserBounder(const Network& network);
 

@@ -33,7 +33,7 @@ constexpr std::size_t kMostWork = 24 << 20;  // cells of all cases
 // Of lambda and pushes.
 constexpr double kFirstStep = 0.064, kNextStep = 0.016, kLastStep = 0.0003, kStepShrink = 0.25;
 constexpr std::size_t kFewCells = 1 << 16;  // with which they are moved on
-constexpr double kPolishStep = 0.001;
+constexpr double kPolishStep = 0.001, kLeastPolishStep = 1e-5;
 constexpr int kPolishTrials = 2;
 constexpr double kLeastGain = 0.001;  // of a step, of what a bound is too large by
 
@@ -164,7 +164,8 @@ struct WindowBounder::Chain {
   double Polish(RegionBounder& pair, const PairQuestion& question, double enough, double here,
                 Turn& turn, Multipliers& at, const Expired& expired) {
     const int count = 2 * static_cast<int>(1 + at.pushes.size());
-    for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > 1e-5; ++trial) {
+    for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > kLeastPolishStep;
+         ++trial) {
       Multipliers next = at;
       Move(next, turn.which, turn.sign * turn.step);
       const std::vector<Window> before = chain;

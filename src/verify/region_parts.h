@@ -32,9 +32,8 @@ inline constexpr std::int64_t kUsualWork =
 inline constexpr std::int64_t kAgain = 8;
 // A closer look takes as long as many bounds by lines: a pair that was bounded as often gets one
 // over the whole domain. Where that is close to the target, the pair leaves its regions for boxes
-// of its own, looked at closely. With so many of them it goes back to lines, which phases make
-// exact in the end.
-inline constexpr std::int32_t kMostBoxes = 256;
+// of its own, looked at closely. With many of them it goes back to lines, which phases make exact in
+// the end.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
 inline constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
 inline constexpr TrustBox kFromRegion{0.1, 1e-3};

@@ -523,7 +523,8 @@ class RegionSearch {
     RegionNode node;
     node.id = state_.next_id++;
     node.region.box = std::move(bound.box);
-    node.closer = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <= kMostBoxes;
+    node.closer = ++boxes_[static_cast<std::size_t>(bound.pair.member)] <=
+                  CloserBounder::MostBoxes(network_.architecture);
     if (node.closer) {
       node.closer_multipliers = std::move(bound.multipliers);
       node.cut = bound.cut;
