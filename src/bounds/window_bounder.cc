@@ -116,11 +116,9 @@ struct WindowBounder::Chain {
   };
 
   // Over the region that the pair has entered. `at` is where to start, and the best.
-  double Bound(RegionBounder& pair, std::span<const float> parameters, const PairQuestion& question,
-               double enough, bool coarse, Multipliers& at,
-               const std::function<bool()>& has_expired) {
+  double Bound(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+               Multipliers& at, const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
-    own = WindowParameters(architecture, parameters);
     double best = Descend(pair, question, enough, coarse, at, expired);
     if (coarse || best <= enough || expired()) return best;
     double last = best;
@@ -586,7 +584,7 @@ struct WindowBounder::Cases {
     if (bound <= enough) return bound;
     at.pushes.resize(region.phases.size());
     const auto windows = [&](bool coarse) {
-      return chain.Bound(pair, parameters, question, enough, coarse, at, expired);
+      return chain.Bound(pair, question, enough, coarse, at, expired);
     };
     const auto spent = [&] { return chain.work >= kMostWork || (expired && expired()); };
     bound = std::min(bound, windows(true));
@@ -620,6 +618,7 @@ double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Ban
                             std::span<const float> parameters, const PairQuestion& question,
                             double enough, const std::function<bool()>& expired) {
   Region cases = region;
+  chain_->own = WindowParameters(chain_->architecture, parameters);
   chain_->work = 0;
   return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {});
 }
