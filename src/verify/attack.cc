@@ -378,4 +378,13 @@ Result<AttackResult> Attack(const Network& network, const Members& members, std:
   return Certifier(network, members, label, options.domain).Run(elites);
 }
 
+AttackResult AttackMember(const Network& network, const Members& members, std::int32_t label,
+                          std::int64_t member, const AttackOptions& options, std::stop_token stop) {
+  const MemoryMembers alone({members.Member(member)});
+  const Result<AttackResult> found = Attack(network, alone, label, {}, options, stop);
+  AttackResult result = found.ok() ? *found : AttackResult{};
+  if (result.witness) result.witness->member = member;
+  return result;
+}
+
 }  // namespace lucid

@@ -39,6 +39,12 @@ Result<AttackResult> Attack(const Network& network, const Members& members, std:
                             std::span<const float> data, const AttackOptions& options,
                             std::stop_token stop = {});
 
+// As Attack, on one member alone: among all of them few climbs are its own. Nothing found when
+// stopped.
+AttackResult AttackMember(const Network& network, const Members& members, std::int32_t label,
+                          std::int64_t member, const AttackOptions& options,
+                          std::stop_token stop = {});
+
 // Makes a witness of an input where f is about `f` and g_member about 0 or less: moves it as little
 // as it takes for float32 and the forward errors, inside the domain if it is there. No witness
 // (beta_lower 0) if that fails.

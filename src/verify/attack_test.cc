@@ -245,6 +245,30 @@ TEST(Attack, SameBitsOnAnyNumberOfThreads) {
   }
 }
 
+// Another member leaks far more; the witness is the asked one's, under its own number.
+TEST(Attack, OfOneMemberIsItsOwn) {
+  Stream stream(7, "one member");
+  const Network network = RandomNetwork(Dense(4, 3), stream);
+  std::vector<Network> networks;
+  for (const double noise : {0.3, 0.02, 0.1}) {
+    networks.push_back(NearMembers(network, 1, noise, stream).Member(0));
+  }
+  const MemoryMembers members(networks);
+  int found = 0;
+  for (std::int32_t label = 0; label < 3; ++label) {
+    const double all = Attack(network, members, label, {}, {}).value().beta_lower;
+    for (std::int64_t member = 0; member < members.count(); ++member) {
+      const AttackResult result = AttackMember(network, members, label, member, {});
+      ExpectCertified(network, members, label, result);
+      if (!result.witness) continue;
+      ++found;
+      EXPECT_EQ(result.witness->member, member);
+      EXPECT_LE(result.beta_lower, all * 1.05);
+    }
+  }
+  EXPECT_GE(found, 4);
+}
+
 TEST(Attack, StopsOnRequest) {
   std::stop_source source;
   source.request_stop();

@@ -35,6 +35,9 @@ inline constexpr std::int64_t kAgain = 8;
 // of its own, looked at closely. With many of them it goes back to lines, which phases make exact in
 // the end.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
+// Of an attack on the member alone before each of these looks, which takes a fraction of its time:
+// among all members few climbs are its own.
+inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
 inline constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
 inline constexpr TrustBox kFromRegion{0.1, 1e-3};
 inline constexpr double kReportEvery = 0.2;  // seconds
@@ -102,6 +105,15 @@ struct Expansion {
   std::optional<Cut> cut;     // none: there is nothing left to cut
   std::vector<double> point;  // an input where the worst pair leaks, perhaps
   double confidence = 0;
+};
+
+// A box of one pair that is looked at closely.
+struct CloserBox {
+  Box box;
+  RegionPair pair;
+  std::vector<float> multipliers;
+  std::int32_t cut = -1;
+  bool alive = true;
 };
 
 }  // namespace lucid::region_search

@@ -9,7 +9,7 @@
 #include "verify/attack.h"
 #include "verify/encoding.h"
 #include "verify/engine.h"
-#include "verify/region_parts.h"
+#include "verify/region_work.h"
 
 namespace lucid {
 namespace {
@@ -25,20 +25,15 @@ class RegionSearch {
       : network_(network),
         members_(members),
         label_(label),
-        member_error_(member_error),
         options_(options),
         witnesses_(witnesses),
-        cut_phases_(network.architecture.inputs() > kFewInputs),
-        root_(UnitBox(network.architecture.inputs())),
+        work_(network, members, label, member_error, options),
         workers_(MakeWorkers(network, label, options.threads, options.domain)),
         asked_(static_cast<std::size_t>(members.count()), 0),
-        differences_(static_cast<std::size_t>(members.count())),
-        closer_after_(UsesBands() && CloserBounder::Fits(network.architecture)
+        closer_after_(work_.UsesBands() && CloserBounder::Fits(network.architecture)
                           ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
                           : 0),
-        boxes_(static_cast<std::size_t>(members.count()), 0) {
-    Shrink(root_);
-  }
+        boxes_(static_cast<std::size_t>(members.count()), 0) {}
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -49,7 +44,7 @@ class RegionSearch {
       LUCID_TRY(DecodeRegionState(saved, network_.architecture, members_.count(), state_));
       CountMemory();
     }
-    while (!state_.open.empty() && state_.open.front().bound > target_ && !Expired()) {
+    while (!state_.open.empty() && state_.open.front().bound > work_.target && !work_.Expired()) {
       LUCID_ASSIGN(bool done, state_.open.front().closer ? CloserRound() : Round());
       if (done) {
         LUCID_ASSIGN(done, NarrowSums());
@@ -67,25 +62,17 @@ class RegionSearch {
   }
 
  private:
-  bool Expired() const {
-    return options_.stop.stop_requested() || Clock::now() >= options_.deadline;
-  }
-
   // A proof's regions are closed for good, so there the target stays what it was at the start.
   void SetTarget() {
-    if (options_.proof != nullptr && target_ > 0) return;
+    if (options_.proof != nullptr && work_.target > 0) return;
     const double lower = witnesses_.beta_lower();
     const double relative = lower > 0 ? lower / (1 - options_.gap) : 0;  // no 0 / 0
-    target_ = std::max({relative, lower + options_.absolute_gap, target_});
+    work_.target = std::max({relative, lower + options_.absolute_gap, work_.target});
   }
 
   double Ceiling() const {
     const NetworkFacts facts = FactsOf(network_, UnitBox(network_.architecture.inputs()));
     return std::max(LargestConfidence(facts.point, facts.bounds, label_), 0.0);
-  }
-
-  PairQuestion Question(const RegionPair& pair) const {
-    return {label_, pair.other, pair.other, member_error_};
   }
 
   // Runs body(i, worker) for i in [0, count) on all threads. False: out of time, some are not done.
@@ -103,70 +90,10 @@ class RegionSearch {
     return status.error();
   }
 
-  // Bounds one pair in the region the worker is in.
-  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const {
-    Outcome outcome{pair};
-    const bool proof = options_.proof != nullptr;
-    if (!EnterMember(pair.member, worker)) {
-      outcome.pair.bound = 0;
-      if (proof) outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
-      return outcome;
-    }
-    multipliers.lambda = pair.lambda;
-    PairQuestion question = Question(pair);
-    const double own = BoundBest(question, multipliers, steps, worker);
-    // A parent's bound holds here, too; a proof has to close a region by itself.
-    double bound = proof ? own : std::min(own, pair.bound);
-    if (proof && bound <= target_)
-      outcome.closing = CloseBy(pair, question, multipliers, worker, bound);
-    outcome.alive = bound > target_;  // a proof's multipliers are rounded, and may not do
-    if (outcome.alive) outcome.closing.reset();
-    outcome.own = std::isfinite(own) ? own : bound;
-    outcome.pair.bound = std::max(bound, 0.0);
-    outcome.pair.lambda = static_cast<float>(multipliers.lambda);
-    return outcome;
-  }
-
-  // The smallest bound over the classes that N's confidence can be measured against: f is at most
-  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best.
-  double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
-                   Worker& worker) const {
-    if (network_.architecture.classes() == 2) {
-      return worker.bounder.Bound(question, multipliers, steps, target_);
-    }
-    const Multipliers start = multipliers;
-    double best = worker.bounder.Bound(question, multipliers, steps, target_);
-    const std::int32_t first = question.below;
-    bool last_is_best = true;
-    for (std::int32_t below = 0; below < network_.architecture.classes(); ++below) {
-      if (below == first || below == label_ || best <= target_) continue;
-      PairQuestion next = question;
-      next.below = below;
-      Multipliers trial = start;
-      const double bound = worker.bounder.Bound(next, trial, steps, target_);
-      last_is_best = bound < best;
-      if (!last_is_best) continue;
-      best = bound;
-      question = next;
-      multipliers = std::move(trial);
-    }
-    if (!last_is_best) worker.bounder.Bound(question, multipliers, 0, target_);
-    return best;
-  }
-
-  // After Bound: its multipliers as a proof stores them, and the bound that those give.
-  static ProofClosing CloseBy(const RegionPair& pair, const PairQuestion& question,
-                              const Multipliers& multipliers, Worker& worker, double& bound) {
-    ProofClosing closing{pair.member,           pair.other,    false, multipliers.lambda,
-                         worker.bounder.Dual(), question.below};
-    bound = worker.bounder.BoundOfDual(question, closing.lambda, closing.dual);
-    return closing;
-  }
-
   // Bounds of every pair over the whole domain: intervals for all, linear for those that are left.
   Result<bool> Screen() {
     RegionNode root;
-    root.region.box = root_;
+    root.region.box = work_.root();
     for (auto& worker : workers_) worker->bounder.EnterRegion(root.region);
     std::vector<Outcome> pairs;
     for (std::int32_t member = 0; member < members_.count(); ++member) {
@@ -178,16 +105,17 @@ class RegionSearch {
     if (options_.proof == nullptr) {
       LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
                      members_.CopyParameters(outcome.pair.member, worker.parameters);
-                     outcome.pair.bound =
-                         worker.bounder.IntervalBound(worker.parameters, Question(outcome.pair));
-                     outcome.alive = outcome.pair.bound > target_;
+                     outcome.pair.bound = worker.bounder.IntervalBound(
+                         worker.parameters, work_.Question(outcome.pair));
+                     outcome.alive = outcome.pair.bound > work_.target;
                    }));
       if (!done) return false;
       state_.pruned_by_screen = KeepAlive(pairs, root);
     }
     LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
                    Multipliers multipliers;
-                   outcome = BoundPair(outcome.pair, multipliers, Steps(root.region), worker);
+                   outcome =
+                       work_.BoundPair(outcome.pair, multipliers, work_.Steps(root.region), worker);
                  }));
     if (!done) return false;
     state_.pruned_at_root = KeepAlive(pairs, root);
@@ -216,9 +144,8 @@ class RegionSearch {
 
   // What was not looked at because it is below the target may be as large as that.
   void CountClosed(double bound) {
-    state_.closed = std::max({state_.closed, bound, UsesBands() ? target_ : 0.0});
+    state_.closed = std::max({state_.closed, bound, work_.UsesBands() ? work_.target : 0.0});
   }
-  bool UsesBands() const { return cut_phases_ && options_.proof == nullptr; }
 
   void Close(Outcome& outcome, RegionNode& node) {
     CountClosed(outcome.pair.bound);
@@ -258,14 +185,14 @@ class RegionSearch {
     std::size_t pairs = 0;
     const std::size_t most = std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound);
     while (nodes.size() < most && pairs < kRoundPairs && !state_.open.empty() &&
-           state_.open.front().bound > target_ && !state_.open.front().closer) {
+           state_.open.front().bound > work_.target && !state_.open.front().closer) {
       nodes.push_back(Pop());
       LUCID_TRY(SetAside(nodes.back()));
       pairs += nodes.back().alive.size();
     }
     std::vector<Expansion> expansions(nodes.size());
     LUCID_ASSIGN(bool done, ForEach(nodes.size(), [&](std::size_t i, Worker& worker) {
-                   expansions[i] = Expand(nodes[i], worker);
+                   expansions[i] = work_.Expand(nodes[i], worker);
                  }));
     if (done) {
       LUCID_ASSIGN(done, BoundOthers(nodes, expansions));
@@ -280,7 +207,8 @@ class RegionSearch {
   // Of many pairs only those of largest bound are taken further; the others wait in the same
   // region. (A proof has one tree for all pairs.)
   Status SetAside(RegionNode& node) {
-    if (node.alive.size() <= kGroup || !cut_phases_ || options_.proof != nullptr) return Ok();
+    if (node.alive.size() <= kGroup || !work_.CutsPhases() || options_.proof != nullptr)
+      return Ok();
     std::ranges::stable_sort(node.alive, std::greater<>(), &RegionPair::bound);
     RegionNode rest = SameRegion(node);
     for (std::size_t p = kGroup; p < node.alive.size(); ++p) AddAlive(node.alive[p], rest);
@@ -297,151 +225,30 @@ class RegionSearch {
     return same;
   }
 
-  static std::size_t WorstOf(const RegionNode& node) {
-    const auto worst = std::ranges::max_element(node.alive, {}, &RegionPair::bound);
-    return static_cast<std::size_t>(worst - node.alive.begin());
-  }
-
-  // Chooses how to cut by what it does to the worst pair.
-  Expansion Expand(const RegionNode& node, Worker& worker) const {
-    const RegionPair& worst = node.alive[WorstOf(node)];
-    Expansion expansion;
-    Multipliers multipliers = node.multipliers;
-    multipliers.lambda = worst.lambda;
-    if (!Enter(node.region, node.bound, worker)) {
-      expansion.found = Expansion::Found::kNone;
-      return expansion;
-    }
-    if (!EnterMember(worst.member, worker)) {
-      expansion.found = Expansion::Found::kNoneOfTheWorst;
-      return expansion;
-    }
-    PairQuestion question = Question(worst);
-    BoundBest(question, multipliers, 0, worker);
-    const SplitAdvice advice =
-        worker.bounder.Advise(question, multipliers, cut_phases_ ? target_ : kInfinity);
-    TryPoint(worker, expansion);
-    double rest = kInfinity;
-    const auto consider = [&](const ProofNode& how) {
-      if (rest <= 0) return;
-      Cut cut = TryCut(node, worst, multipliers, how, worker);
-      if (cut.Rest(target_) >= rest) return;
-      rest = cut.Rest(target_);
-      expansion.cut = std::move(cut);
-    };
-    // With all phases known the bound of two classes is exact; of more, only a small box's is. A
-    // schema's boxes end in points by themselves.
-    const bool free = options_.domain == nullptr || options_.domain->groups().empty();
-    const bool settle = network_.architecture.classes() == 2 && free && advice.open <= kFewOpen;
-    for (const auto& phase : {advice.phase, advice.other_phase}) {
-      if (!phase || !(cut_phases_ || settle)) continue;
-      ProofNode how;
-      how.split = phase->member ? ProofNode::Split::kMemberPhase : ProofNode::Split::kNetworkPhase;
-      how.layer = phase->layer;
-      how.unit = phase->unit;
-      consider(how);
-    }
-    const bool narrow =
-        advice.input < 0 ||
-        node.region.box[advice.input].upper - node.region.box[advice.input].lower <= kNarrowest;
-    if (!narrow) {
-      const Interval side = node.region.box[advice.input];
-      ProofNode how;
-      how.split = ProofNode::Split::kInput;
-      how.unit = advice.input;
-      how.at = CutOf(how.unit, side);
-      consider(how);
-    }
-    return expansion;
-  }
-
-  Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
-             const ProofNode& how, Worker& worker) const {
-    Cut cut{how, {}};
-    for (int side = 0; side < 2; ++side) {
-      Child& child = cut.children[side];
-      child.region = node.region;
-      if (how.split == ProofNode::Split::kInput) {
-        Interval& interval = child.region.box[how.unit];
-        (side == 0 ? interval.upper : interval.lower) = how.at;
-        if (!Shrink(child.region.box)) continue;
-      } else {
-        child.region.phases.push_back(
-            {how.layer, how.unit, how.split == ProofNode::Split::kMemberPhase, side == 1});
-      }
-      child.inhabited = Enter(child.region, node.bound, worker);
-      if (!child.inhabited) continue;
-      child.multipliers = multipliers;
-      child.worst = BoundPair(worst, child.multipliers, Steps(child.region), worker);
-    }
-    return cut;
-  }
-
-  // To the inputs of the domain. False: there are none.
-  bool Shrink(Box& box) const {
-    return options_.domain == nullptr || ShrinkBox(*options_.domain, box);
-  }
-
-  // Phases need multipliers of their own, which only descent finds.
-  int Steps(const Region& region) const {
-    return cut_phases_ || !region.phases.empty() ? kSteps : 0;
-  }
-
-  // Climbs from where the bound of the entered member is largest: a new witness raises the target.
-  void TryPoint(Worker& worker, Expansion& expansion) const {
-    if (options_.proof != nullptr || !options_.improve_witnesses) return;
-    expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
-    if (options_.domain != nullptr) options_.domain->Project(std::span(expansion.point));
-    worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
-    expansion.confidence =
-        worker.ascent.Climb(worker.gradient, worker.member_gradient, kFromRegion, expansion.point)
-            .value_or(0);
-  }
-
-  // Only inputs above the target matter, and none above the region's bound leaks. A proof's checker
-  // knows no band.
-  bool Enter(const Region& region, double bound, Worker& worker) const {
-    const Band band{label_, target_, bound};
-    return worker.bounder.EnterRegion(region, UsesBands() ? &band : nullptr);
-  }
-
-  bool EnterMember(std::int32_t member, Worker& worker) const {
-    members_.CopyParameters(member, worker.parameters);
-    const auto& known = differences_[static_cast<std::size_t>(member)];
-    return worker.bounder.EnterMember(worker.parameters, known.empty() ? nullptr : &known);
-  }
-
   // Of N, when the search has turned out to be a long one, and of the members that make it long.
   Result<bool> NarrowSums() {
     const auto layers = network_.architecture.layers();
-    if (!UsesBands() || layers.size() < 3 || state_.bounds < options_.narrow_after) {
+    if (!work_.UsesBands() || layers.size() < 3 || state_.bounds < options_.narrow_after) {
       return true;
     }
     const std::int64_t work = layers[0].outputs * layers[1].outputs * layers[0].inputs;
     const auto nodes = [&](std::int64_t of_usual) {
       return std::clamp<std::int64_t>(of_usual * kUsualWork / work, 16, of_usual);
     };
-    if (sums_.empty()) {
+    if (work_.sums().empty()) {
       std::vector<Interval> sums(static_cast<std::size_t>(layers[1].outputs));
       LUCID_ASSIGN(const bool done, ForEach(sums.size(), [&](std::size_t unit, Worker& worker) {
-                     sums[unit] = Ranger(worker).NetworkSum(static_cast<std::int64_t>(unit),
-                                                            nodes(kNodesForSums));
+                     sums[unit] = work_.NetworkSum(static_cast<std::int64_t>(unit),
+                                                   nodes(kNodesForSums), worker);
                    }));
       if (!done) return false;
-      sums_ = std::move(sums);
-      for (const auto& worker : workers_) worker->bounder.KnowSums(&sums_);
+      work_.KnowSums(std::move(sums), workers_);
     }
     LUCID_ASSIGN(const bool done, ForEach(slow_.size(), [&](std::size_t i, Worker& worker) {
                    const auto [member, effort] = slow_[i];
-                   members_.CopyParameters(member, worker.parameters);
-                   SumRanger& ranger = Ranger(worker);
-                   ranger.Enter(worker.parameters);
-                   std::vector<Interval> differences;
-                   for (std::int64_t unit = 0; unit < ranger.units(); ++unit) {
-                     differences.push_back(
-                         ranger.MemberDifference(unit, nodes(effort * kNodesForDifferences)));
-                   }
-                   differences_[static_cast<std::size_t>(member)] = std::move(differences);
+                   work_.KnowDifferences(
+                       member, work_.MemberDifferences(member, nodes(effort * kNodesForDifferences),
+                                                       worker));
                  }));
     if (done) slow_.clear();
     return done;
@@ -451,42 +258,25 @@ class RegionSearch {
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
       if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
-    if (asked == closer_after_) hard_.push_back({root_, pair});
+    if (asked == closer_after_) hard_.push_back({work_.root(), pair});
   }
 
-  // A box of one pair.
-  struct CloserBox {
-    Box box;
-    RegionPair pair;
-    std::vector<float> multipliers;
-    std::int32_t cut = -1;
-    bool alive = true;
-  };
-  void BoundCloser(CloserBox& bound, Worker& worker) const {
-    const Region region{bound.box, {}};
-    RegionPair& pair = bound.pair;
-    bound.alive = Enter(region, pair.bound, worker) && EnterMember(pair.member, worker);
-    if (!bound.alive) {
-      pair.bound = std::min(pair.bound, target_);
-      return;
+  // First attacks: a higher target is sooner reached.
+  Result<bool> BoundCloser(std::vector<CloserBox>& boxes) {
+    if (options_.improve_witnesses) {
+      std::vector<AttackResult> found(boxes.size());
+      LUCID_ASSIGN(const bool attacked, ForEach(boxes.size(), [&](std::size_t i, Worker&) {
+                     const AttackOptions alone{state_.bounds + i, 1, kPoolAlone, kClimbsAlone,
+                                               options_.domain};
+                     found[i] = AttackMember(network_, members_, label_, boxes[i].pair.member,
+                                             alone, options_.stop);
+                   }));
+      if (!attacked) return false;
+      for (const AttackResult& one : found) witnesses_.Offer(one.beta_lower, one.witness);
+      SetTarget();
     }
-    Band band{label_, target_, pair.bound};
-    if (network_.architecture.classes() > 2) {
-      // N_c - N_c'' may be more than f, which is what the pair's bound is about.
-      Multipliers multipliers;
-      band.most = worker.bounder.Bound(Question(pair), multipliers, 0, target_);
-    }
-    if (band.most > target_) {
-      if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
-      pair.bound =
-          std::min(pair.bound, worker.closer->Bound(worker.bounder, region, band, worker.parameters,
-                                                    Question(pair), bound.box != root_, target_,
-                                                    bound.multipliers, [&] { return Expired(); }));
-      bound.cut = worker.closer->WidestInput();
-    } else {
-      pair.bound = band.most;
-    }
-    bound.alive = pair.bound > target_;
+    return ForEach(boxes.size(),
+                   [&](std::size_t i, Worker& worker) { work_.BoundCloser(boxes[i], worker); });
   }
 
   // Of the pairs that have turned out to be hard, over the whole domain.
@@ -494,16 +284,15 @@ class RegionSearch {
     if (hard_.empty()) return true;
     for (CloserBox& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
     const std::vector<CloserBox> before = hard_;
-    LUCID_ASSIGN(const bool done, ForEach(hard_.size(), [&](std::size_t i, Worker& worker) {
-                   BoundCloser(hard_[i], worker);
-                 }));
+    LUCID_ASSIGN(const bool done, BoundCloser(hard_));
     if (!done) {
       hard_ = before;
       return false;
     }
     for (CloserBox& hard : hard_) {
       ++state_.bounds;
-      const bool alone = hard.pair.bound <= CloserBounder::Close(network_.architecture) * target_;
+      const bool alone =
+          hard.pair.bound <= CloserBounder::Close(network_.architecture) * work_.target;
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
       if (alone) LUCID_TRY(PushCloser(std::move(hard)));
     }
@@ -537,7 +326,7 @@ class RegionSearch {
   Result<bool> CloserRound() {
     std::vector<RegionNode> nodes;
     while (nodes.size() < kCloserRound && !state_.open.empty() && state_.open.front().closer &&
-           state_.open.front().bound > target_) {
+           state_.open.front().bound > work_.target) {
       nodes.push_back(Pop());
     }
     std::vector<CloserBox> parts;
@@ -551,15 +340,14 @@ class RegionSearch {
       const auto at = static_cast<std::size_t>(node.cut);
       for (int side = 0; side < 2; ++side) {
         CloserBox half = whole;
-        (side == 0 ? half.box[at].upper : half.box[at].lower) = CutOf(node.cut, whole.box[at]);
-        if (!Shrink(half.box)) continue;
+        (side == 0 ? half.box[at].upper : half.box[at].lower) =
+            work_.CutOf(node.cut, whole.box[at]);
+        if (!work_.Shrink(half.box)) continue;
         parts.push_back(std::move(half));
         ++halves;
       }
     }
-    LUCID_ASSIGN(const bool done, ForEach(parts.size(), [&](std::size_t i, Worker& worker) {
-                   BoundCloser(parts[i], worker);
-                 }));
+    LUCID_ASSIGN(const bool done, BoundCloser(parts));
     if (!done) {
       for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
       return false;
@@ -573,15 +361,6 @@ class RegionSearch {
     }
     return true;
   }
-  double CutOf(std::int32_t input, const Interval& side) const {
-    return options_.domain == nullptr ? 0.5 * (side.lower + side.upper)
-                                      : options_.domain->CutOf(input, side.lower, side.upper);
-  }
-  SumRanger& Ranger(Worker& worker) const {
-    if (!worker.ranger) worker.ranger = std::make_unique<SumRanger>(network_, root_);
-    return *worker.ranger;
-  }
-
   // The pairs that are not the worst, in the children of the chosen cuts.
   Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
                            std::vector<Expansion>& expansions) {
@@ -595,7 +374,7 @@ class RegionSearch {
       if (!expansions[i].cut) continue;
       for (Child& child : expansions[i].cut->children) {
         if (!child.inhabited) continue;
-        const std::size_t worst = WorstOf(nodes[i]);
+        const std::size_t worst = RegionWork::WorstOf(nodes[i]);
         for (std::size_t p = 0; p < nodes[i].alive.size(); ++p) {
           if (p != worst) child.others.push_back({nodes[i].alive[p], true});
         }
@@ -607,18 +386,19 @@ class RegionSearch {
     }
     return ForEach(tasks.size(), [&](std::size_t t, Worker& worker) {
       const Task& task = tasks[t];
-      Enter(task.child->region, task.bound, worker);
+      work_.Enter(task.child->region, task.bound, worker);
       for (std::size_t p = task.from; p < task.to; ++p) {
         Multipliers multipliers = task.child->multipliers;
         Outcome& outcome = task.child->others[p];
-        outcome = BoundPair(outcome.pair, multipliers, Steps(task.child->region), worker);
+        outcome =
+            work_.BoundPair(outcome.pair, multipliers, work_.Steps(task.child->region), worker);
       }
     });
   }
 
   // Puts a region's children in its place.
   Status Replace(RegionNode& node, Expansion& expansion) {
-    if (expansion.found != Expansion::Found::kInputs && UsesBands()) {
+    if (expansion.found != Expansion::Found::kInputs && work_.UsesBands()) {
       CountClosed(0);
       if (expansion.found == Expansion::Found::kNone) return Ok();
       return WithoutWorst(node);
@@ -649,7 +429,7 @@ class RegionSearch {
 
   Status WithoutWorst(const RegionNode& node) {
     RegionNode rest = SameRegion(node);
-    const std::size_t worst = WorstOf(node);
+    const std::size_t worst = RegionWork::WorstOf(node);
     for (std::size_t p = 0; p < node.alive.size(); ++p) {
       if (p != worst) AddAlive(node.alive[p], rest);
     }
@@ -671,9 +451,9 @@ class RegionSearch {
       multipliers.lambda = pair.lambda;
       Outcome outcome{pair};
       if (worker.bounder.EnterMember(worker.parameters)) {
-        PairQuestion question = Question(pair);
-        BoundBest(question, multipliers, Steps(node.region), worker);
-        outcome.closing = CloseBy(pair, question, multipliers, worker, outcome.pair.bound);
+        PairQuestion question = work_.Question(pair);
+        work_.BoundBest(question, multipliers, work_.Steps(node.region), worker);
+        outcome.closing = work_.CloseBy(pair, question, multipliers, worker, outcome.pair.bound);
       } else {
         outcome.pair.bound = 0;
         outcome.closing = ProofClosing{pair.member, pair.other, true, 0, {}};
@@ -692,9 +472,9 @@ class RegionSearch {
     }
     const double lower = witnesses_.beta_lower();
     if (!(expansions[best].confidence > lower * (1 + 1e-6))) return;
-    const AttackResult result =
-        CertifyPair(network_, members_, label_, nodes[best].alive[WorstOf(nodes[best])].member,
-                    expansions[best].point, expansions[best].confidence, options_.domain);
+    const AttackResult result = CertifyPair(
+        network_, members_, label_, nodes[best].alive[RegionWork::WorstOf(nodes[best])].member,
+        expansions[best].point, expansions[best].confidence, options_.domain);
     witnesses_.Offer(result.beta_lower, result.witness);
   }
 
@@ -737,7 +517,7 @@ class RegionSearch {
 
   Result<RegionSearchSummary> Finish() {
     // What waits at or below the target needs no more; what waits above it is not done.
-    const bool finished = state_.open.empty() || state_.open.front().bound <= target_;
+    const bool finished = state_.open.empty() || state_.open.front().bound <= work_.target;
     if (!finished && options_.save) LUCID_TRY(options_.save(EncodeRegionState(state_)));
     if (options_.proof == nullptr) return Summary(finished, Upper());
     while (!state_.open.empty()) {
@@ -749,7 +529,7 @@ class RegionSearch {
 
   RegionSearchSummary Summary(bool finished, double upper) const {
     RegionSearchSummary summary;
-    summary.finished = finished && state_.closed <= target_;
+    summary.finished = finished && state_.closed <= work_.target;
     summary.upper = upper;
     summary.regions = state_.regions;
     summary.bounds = state_.bounds;
@@ -763,25 +543,20 @@ class RegionSearch {
   const Network& network_;
   const Members& members_;
   const std::int32_t label_;
-  const double member_error_;
   const RegionSearchOptions& options_;
   WitnessKeeper& witnesses_;
-  const bool cut_phases_;
-  Box root_;  // holds the domain
+  RegionWork work_;
   const std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<Interval> sums_;       // of N's second hidden layer, all over root_; empty: not yet
   std::vector<std::int64_t> asked_;  // how often each member was bounded
   struct Slow {
     std::int32_t member;
     std::int64_t effort;
   };
-  std::vector<Slow> slow_;                          // members that are to have narrower ranges
-  std::vector<std::vector<Interval>> differences_;  // of the second hidden layer, by member
-  const std::int64_t closer_after_;                 // 0: never
-  std::vector<std::int32_t> boxes_;                 // of every member, of its own
-  std::vector<CloserBox> hard_;                     // pairs that are to be looked at closely
+  std::vector<Slow> slow_;           // members that are to have narrower ranges
+  const std::int64_t closer_after_;  // 0: never
+  std::vector<std::int32_t> boxes_;  // of every member, of its own
+  std::vector<CloserBox> hard_;      // pairs that are to be looked at closely
   RegionState state_;
-  double target_ = 0;        // bounds at or below it are good enough
   std::int64_t memory_ = 0;  // of state_.open
   Clock::time_point reported_, saved_ = Clock::now();
 };
