@@ -20,14 +20,14 @@ CloserBounder::CloserBounder(const Network& network) {
 }
 
 double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Band& band,
-                            std::span<const float> parameters, const PairQuestion& question,
-                            bool again, double enough, std::vector<float>& multipliers,
+                            std::span<const float> parameters, const PairQuestion& question, By by,
+                            double enough, std::vector<float>& multipliers,
                             const std::function<bool()>& expired) {
   widest_ = LongestSide(region.box);
   double bound = std::numeric_limits<double>::infinity();
-  if (windows_ && !(again && moments_)) {
+  if (windows_ && !(by == By::kMoments && moments_)) {
     bound = windows_->Bound(pair, region, &band, parameters, question, enough, expired);
-    if (bound <= enough || !moments_) return bound;
+    if (bound <= enough || !moments_ || by == By::kWindows) return bound;
     pair.EnterRegion(region, &band);
     pair.EnterMember(parameters);
   }

@@ -41,11 +41,15 @@ class CloserBounder {
   // Requires: Fits.
   explicit CloserBounder(const Network& network);
 
-  // As MomentBounder::Bound, whose multipliers these are. `again`: a region around this one was
-  // bounded here, and windows, which cut every input themselves, would say about the same.
+  // By windows and by what else they leave; by one alone where the other would only say again what
+  // is known: windows cut every input themselves, and gain little by a smaller box. A way that the
+  // network does not fit is left out, but not the only one it fits.
+  enum class By { kBoth, kWindows, kMoments };
+
+  // As MomentBounder::Bound, whose multipliers these are.
   // Requires: `pair` has entered the region and the member; it is to be entered again after.
   double Bound(RegionBounder& pair, const Region& region, const Band& band,
-               std::span<const float> parameters, const PairQuestion& question, bool again,
+               std::span<const float> parameters, const PairQuestion& question, By by,
                double enough, std::vector<float>& multipliers,
                const std::function<bool()>& expired);
 

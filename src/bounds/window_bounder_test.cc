@@ -177,7 +177,7 @@ TEST(WindowBounder, FitsWhatBeginsWithNarrowConvolutions) {
   EXPECT_FALSE(WindowBounder::Fits(Hidden({{kDense, 6}}, 3, 2)));
 }
 
-// Of both kinds of network, at once and again, ended by itself or stopped.
+// Of both kinds of network, by all ways, ended by itself or stopped.
 TEST(CloserBounder, IsBetweenALeakAndLines) {
   using enum HiddenLayer::Kind;
   int better = 0;
@@ -197,14 +197,15 @@ TEST(CloserBounder, IsBetweenALeakAndLines) {
       const Band band{made.question.label, 0, by_lines};
       ASSERT_TRUE(CloserBounder::Fits(architecture));
       CloserBounder closer(made.network);
-      for (const bool again : {false, true}) {
+      using enum CloserBounder::By;
+      for (const CloserBounder::By by : {kBoth, kWindows, kMoments}) {
         for (const int most : {3, 300}) {
           ASSERT_TRUE(lines.EnterRegion(domain, &band) &&
                       lines.EnterMember(made.member.parameters));
           std::vector<float> multipliers;
           int asked = 0;
           const double bound = closer.Bound(lines, domain, band, made.member.parameters,
-                                            made.question, again, 0.5 * static_cast<double>(leak),
+                                            made.question, by, 0.5 * static_cast<double>(leak),
                                             multipliers, [&] { return ++asked > most; });
           EXPECT_TRUE(AtOrAbove(bound, leak));
           EXPECT_GE(closer.WidestInput(), 0);

@@ -32,6 +32,7 @@ constexpr double kCheckerSlack = 0x1p-30;
 struct Effort {
   std::int64_t pool = 900, local_searches = 600;
   int attacks = 1;
+  bool alone = false;  // then as much on the member of the witness
 };
 constexpr double kSecondsForAnAttack = 40;  // of a class's time: an attack takes a tenth of it
 constexpr int kMostAttacks = 8;
@@ -39,8 +40,8 @@ constexpr int kMostAttacks = 8;
 Effort EffortFor(std::int64_t inputs, double seconds) {
   if (inputs <= kFewInputs) return {};
   const double attacks = std::clamp(seconds / kSecondsForAnAttack, 1.0, 1.0 * kMostAttacks);
-  if (attacks < 2) return {900, 4000, 1};
-  return {4000, 8000, static_cast<int>(attacks)};
+  if (attacks < 2) return {900, 4000, 1, true};
+  return {4000, 8000, static_cast<int>(attacks), true};
 }
 
 class NativeBound {
@@ -202,6 +203,10 @@ class NativeBound {
         return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
       }
       witnesses.Offer(found->beta_lower, found->witness);
+      if (!found->witness || !effort.alone) continue;
+      const AttackResult more = AttackMember(ensemble_.network(), members_, label,
+                                             found->witness->member, attack, stop_);
+      witnesses.Offer(more.beta_lower, more.witness);
     }
     return Ok();
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "verify/attack.h"
 #include "verify/encoding.h"
@@ -33,7 +34,8 @@ class RegionSearch {
         closer_after_(work_.UsesBands() && CloserBounder::Fits(network.architecture)
                           ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
                           : 0),
-        boxes_(static_cast<std::size_t>(members.count()), 0) {}
+        boxes_(static_cast<std::size_t>(members.count()), 0),
+        in_vain_(static_cast<std::size_t>(members.count() * network.architecture.classes())) {}
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -261,22 +263,31 @@ class RegionSearch {
     if (asked == closer_after_) hard_.push_back({work_.root(), pair});
   }
 
-  // First attacks: a higher target is sooner reached.
   Result<bool> BoundCloser(std::vector<CloserBox>& boxes) {
-    if (options_.improve_witnesses) {
-      std::vector<AttackResult> found(boxes.size());
-      LUCID_ASSIGN(const bool attacked, ForEach(boxes.size(), [&](std::size_t i, Worker&) {
-                     const AttackOptions alone{state_.bounds + i, 1, kPoolAlone, kClimbsAlone,
-                                               options_.domain};
-                     found[i] = AttackMember(network_, members_, label_, boxes[i].pair.member,
-                                             alone, options_.stop);
-                   }));
-      if (!attacked) return false;
-      for (const AttackResult& one : found) witnesses_.Offer(one.beta_lower, one.witness);
-      SetTarget();
-    }
+    LUCID_ASSIGN(const bool attacked, AttackMembers(boxes));
+    if (!attacked) return false;
     return ForEach(boxes.size(),
                    [&](std::size_t i, Worker& worker) { work_.BoundCloser(boxes[i], worker); });
+  }
+  // Each member of the boxes alone, the worst pair's again: a higher target is sooner reached.
+  Result<bool> AttackMembers(const std::vector<CloserBox>& boxes) {
+    if (!options_.improve_witnesses || boxes.empty()) return true;
+    std::set<std::int32_t> members;
+    for (const CloserBox& box : boxes) members.insert(box.pair.member);
+    std::vector<std::int32_t> tasks(members.begin(), members.end());
+    const auto worst =
+        std::ranges::max_element(boxes, {}, [](const CloserBox& box) { return box.pair.bound; });
+    tasks.insert(tasks.end(), kAttacksOnWorst - 1, worst->pair.member);
+    std::vector<AttackResult> found(tasks.size());
+    LUCID_ASSIGN(const bool done, ForEach(tasks.size(), [&](std::size_t i, Worker&) {
+                   const AttackOptions alone{state_.bounds * kAttacksOnWorst + i, 1, kPoolAlone,
+                                             kClimbsAlone, options_.domain};
+                   found[i] =
+                       AttackMember(network_, members_, label_, tasks[i], alone, options_.stop);
+                 }));
+    for (const AttackResult& one : found) witnesses_.Offer(one.beta_lower, one.witness);
+    SetTarget();
+    return done;
   }
 
   // Of the pairs that have turned out to be hard, over the whole domain.
@@ -291,6 +302,7 @@ class RegionSearch {
     }
     for (CloserBox& hard : hard_) {
       ++state_.bounds;
+      CountLevel(hard);
       const bool alone =
           hard.pair.bound <= CloserBounder::Close(network_.architecture) * work_.target;
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
@@ -322,6 +334,24 @@ class RegionSearch {
     return Push(std::move(node));
   }
 
+  // What to ask windows for next, of a pair over the whole domain; 0: cutting it does more.
+  double Level(const RegionNode& node) {
+    if (node.region.box != work_.root() || !WindowBounder::Fits(network_.architecture)) return 0;
+    const double in_vain = InVain(node.alive.front());
+    const double low = std::max(in_vain, work_.target);
+    if (node.bound > kNearLevels * low) return 0.5 * (low + node.bound);
+    return work_.target > kNearLevels * in_vain ? work_.target : 0;
+  }
+  void CountLevel(const CloserBox& box) {
+    const double enough = std::max(box.level, work_.target);
+    if (box.box == work_.root() && box.pair.bound > enough) InVain(box.pair) = enough;
+  }
+  double& InVain(const RegionPair& pair) {
+    return in_vain_[static_cast<std::size_t>(pair.member) *
+                        static_cast<std::size_t>(network_.architecture.classes()) +
+                    static_cast<std::size_t>(pair.other)];
+  }
+
   // As Round, for boxes that are looked at closely. Those of a saved search are bounded anew.
   Result<bool> CloserRound() {
     std::vector<RegionNode> nodes;
@@ -332,8 +362,9 @@ class RegionSearch {
     std::vector<CloserBox> parts;
     std::int64_t halves = 0;
     for (const RegionNode& node : nodes) {
-      const CloserBox whole{node.region.box, node.alive.front(), node.closer_multipliers};
-      if (node.cut < 0) {
+      CloserBox whole{node.region.box, node.alive.front(), node.closer_multipliers, node.cut};
+      if (node.cut >= 0) whole.level = Level(node);
+      if (node.cut < 0 || whole.level > 0) {
         parts.push_back(whole);
         continue;
       }
@@ -355,6 +386,7 @@ class RegionSearch {
     state_.bounds += static_cast<std::int64_t>(parts.size());
     state_.regions += halves;
     for (CloserBox& part : parts) {
+      CountLevel(part);
       // Nothing left to cut: its bound counts as it is.
       if (part.cut < 0) part.alive = false;
       LUCID_TRY(PushCloser(std::move(part)));
@@ -555,6 +587,7 @@ class RegionSearch {
   std::vector<Slow> slow_;           // members that are to have narrower ranges
   const std::int64_t closer_after_;  // 0: never
   std::vector<std::int32_t> boxes_;  // of every member, of its own
+  std::vector<double> in_vain_;      // what windows were asked for, of every pair
   std::vector<CloserBox> hard_;      // pairs that are to be looked at closely
   RegionState state_;
   std::int64_t memory_ = 0;  // of state_.open

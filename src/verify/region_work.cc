@@ -198,27 +198,28 @@ bool RegionWork::EnterMember(std::int32_t member, Worker& worker) const {
 void RegionWork::BoundCloser(CloserBox& bound, Worker& worker) const {
   const Region region{bound.box, {}};
   RegionPair& pair = bound.pair;
-  bound.alive = Enter(region, pair.bound, worker) && EnterMember(pair.member, worker);
-  if (!bound.alive) {
-    pair.bound = std::min(pair.bound, target);
-    return;
+  const double enough = std::max(bound.level, target);
+  const auto by = bound.level > 0      ? CloserBounder::By::kWindows
+                  : bound.box == root_ ? CloserBounder::By::kBoth
+                                       : CloserBounder::By::kMoments;
+  Band band{label_, enough, pair.bound};
+  double found = -kInfinity;
+  if (worker.bounder.EnterRegion(region, &band) && EnterMember(pair.member, worker)) {
+    if (network_.architecture.classes() > 2) {
+      // N_c - N_c'' may be more than f, which is what the pair's bound is about.
+      Multipliers multipliers;
+      band.most = worker.bounder.Bound(Question(pair), multipliers, 0, enough);
+    }
+    found = band.most;
+    if (found > enough) {
+      if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
+      found = worker.closer->Bound(worker.bounder, region, band, worker.parameters, Question(pair),
+                                   by, enough, bound.multipliers, [&] { return Expired(); });
+      if (by != CloserBounder::By::kWindows) bound.cut = worker.closer->WidestInput();
+    }
   }
-  Band band{label_, target, pair.bound};
-  if (network_.architecture.classes() > 2) {
-    // N_c - N_c'' may be more than f, which is what the pair's bound is about.
-    Multipliers multipliers;
-    band.most = worker.bounder.Bound(Question(pair), multipliers, 0, target);
-  }
-  if (band.most > target) {
-    if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
-    pair.bound =
-        std::min(pair.bound, worker.closer->Bound(worker.bounder, region, band, worker.parameters,
-                                                  Question(pair), bound.box != root_, target,
-                                                  bound.multipliers, [&] { return Expired(); }));
-    bound.cut = worker.closer->WidestInput();
-  } else {
-    pair.bound = band.most;
-  }
+  // Nothing was said about inputs below the band.
+  pair.bound = std::min(pair.bound, std::max(found, enough));
   bound.alive = pair.bound > target;
 }
 
