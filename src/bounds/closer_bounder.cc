@@ -1,7 +1,6 @@
 #include "bounds/closer_bounder.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace lucid {
 namespace {
@@ -23,16 +22,12 @@ double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Ban
                             std::span<const float> parameters, const PairQuestion& question, By by,
                             double enough, std::vector<float>& multipliers,
                             const std::function<bool()>& expired) {
-  widest_ = LongestSide(region.box);
-  double bound = std::numeric_limits<double>::infinity();
-  if (windows_ && !(by == By::kMoments && moments_)) {
-    bound = windows_->Bound(pair, region, &band, parameters, question, enough, expired);
-    if (bound <= enough || !moments_ || by == By::kWindows) return bound;
-    pair.EnterRegion(region, &band);
-    pair.EnterMember(parameters);
+  if (windows_ && (by == By::kWindows || !moments_)) {
+    widest_ = LongestSide(region.box);
+    return windows_->Bound(pair, region, &band, parameters, question, enough, expired);
   }
-  bound = std::min(bound,
-                   moments_->Bound(pair, parameters, question, band, enough, multipliers, expired));
+  const double bound =
+      moments_->Bound(pair, parameters, question, band, enough, multipliers, expired);
   widest_ = moments_->WidestInput();
   return bound;
 }

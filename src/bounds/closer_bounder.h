@@ -41,10 +41,9 @@ class CloserBounder {
   // Requires: Fits.
   explicit CloserBounder(const Network& network);
 
-  // By windows and by what else they leave; by one alone where the other would only say again what
-  // is known: windows cut every input themselves, and gain little by a smaller box. A way that the
-  // network does not fit is left out, but not the only one it fits.
-  enum class By { kBoth, kWindows, kMoments };
+  // Windows cut every input themselves, and gain little by a smaller box; there moments do. Where a
+  // network fits one only, it is that one.
+  enum class By { kWindows, kMoments };
 
   // As MomentBounder::Bound, whose multipliers these are.
   // Requires: `pair` has entered the region and the member; it is to be entered again after.

@@ -198,7 +198,7 @@ TEST(CloserBounder, IsBetweenALeakAndLines) {
       ASSERT_TRUE(CloserBounder::Fits(architecture));
       CloserBounder closer(made.network);
       using enum CloserBounder::By;
-      for (const CloserBounder::By by : {kBoth, kWindows, kMoments}) {
+      for (const CloserBounder::By by : {kWindows, kMoments}) {
         for (const int most : {3, 300}) {
           ASSERT_TRUE(lines.EnterRegion(domain, &band) &&
                       lines.EnterMember(made.member.parameters));

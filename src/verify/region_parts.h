@@ -35,9 +35,10 @@ inline constexpr std::int64_t kAgain = 8;
 // of its own, looked at closely. With many of them it goes back to lines, which phases make exact in
 // the end.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
-// Over the whole domain windows are asked for less and less, until a bound and what they were asked
-// for in vain are as near as this.
-inline constexpr double kNearLevels = 1.03;
+// Over the whole domain windows are asked for some times the lower bound first, then for less and
+// less, until a bound and what they were asked for in vain are as near as this. A target that is
+// out of reach may take them a minute.
+inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
 // Of an attack on the member alone before each of these looks, which takes a fraction of its time:
 // among all members few climbs are its own.
 inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
@@ -117,7 +118,7 @@ struct CloserBox {
   RegionPair pair;
   std::vector<float> multipliers;
   std::int32_t cut = -1;
-  double level = 0;  // what windows are asked for, more than the target; 0: both for that
+  double level = 0;  // what windows are asked for, at least the target; 0: moments are, for that
   bool alive = true;
 };
 

@@ -260,24 +260,26 @@ class RegionSearch {
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
       if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
-    if (asked == closer_after_) hard_.push_back({work_.root(), pair});
+    if (asked == closer_after_) hard_.push_back(pair);
   }
 
   Result<bool> BoundCloser(std::vector<CloserBox>& boxes) {
-    LUCID_ASSIGN(const bool attacked, AttackMembers(boxes));
-    if (!attacked) return false;
-    return ForEach(boxes.size(),
-                   [&](std::size_t i, Worker& worker) { work_.BoundCloser(boxes[i], worker); });
+    return ForEach(boxes.size(), [&](std::size_t i, Worker& worker) {
+      work_.BoundCloser(boxes[i], worker, [&] {
+        if (&worker == workers_.front().get()) Report();  // one look may take a minute
+        return work_.Expired();
+      });
+    });
   }
-  // Each member of the boxes alone, the worst pair's again: a higher target is sooner reached.
-  Result<bool> AttackMembers(const std::vector<CloserBox>& boxes) {
-    if (!options_.improve_witnesses || boxes.empty()) return true;
+  // Before closer looks, each member alone, the worst pair's again: a higher target is sooner
+  // reached. Requires: pairs.
+  Result<bool> AttackMembers(const std::vector<RegionPair>& pairs) {
+    if (!options_.improve_witnesses) return true;
     std::set<std::int32_t> members;
-    for (const CloserBox& box : boxes) members.insert(box.pair.member);
+    for (const RegionPair& pair : pairs) members.insert(pair.member);
     std::vector<std::int32_t> tasks(members.begin(), members.end());
-    const auto worst =
-        std::ranges::max_element(boxes, {}, [](const CloserBox& box) { return box.pair.bound; });
-    tasks.insert(tasks.end(), kAttacksOnWorst - 1, worst->pair.member);
+    const auto worst = std::ranges::max_element(pairs, {}, &RegionPair::bound);
+    tasks.insert(tasks.end(), kAttacksOnWorst - 1, worst->member);
     std::vector<AttackResult> found(tasks.size());
     LUCID_ASSIGN(const bool done, ForEach(tasks.size(), [&](std::size_t i, Worker&) {
                    const AttackOptions alone{state_.bounds * kAttacksOnWorst + i, 1, kPoolAlone,
@@ -293,14 +295,20 @@ class RegionSearch {
   // Of the pairs that have turned out to be hard, over the whole domain.
   Result<bool> LookCloser() {
     if (hard_.empty()) return true;
-    for (CloserBox& hard : hard_) hard.pair.bound = state_.LargestBound(hard.pair);
-    const std::vector<CloserBox> before = hard_;
-    LUCID_ASSIGN(const bool done, BoundCloser(hard_));
+    for (RegionPair& pair : hard_) pair.bound = state_.LargestBound(pair);
+    LUCID_ASSIGN(const bool attacked, AttackMembers(hard_));
+    if (!attacked) return false;
+    std::vector<CloserBox> looks;
+    for (const RegionPair& pair : hard_) {
+      looks.push_back({work_.root(), pair});
+      if (UsesWindows()) looks.back().level = kFirstLevel * witnesses_.beta_lower();
+    }
+    LUCID_ASSIGN(const bool done, BoundCloser(looks));
     if (!done) {
-      hard_ = before;
+      for (const CloserBox& look : looks) state_.Limit(look.pair, look.pair.bound);
       return false;
     }
-    for (CloserBox& hard : hard_) {
+    for (CloserBox& hard : looks) {
       ++state_.bounds;
       CountLevel(hard);
       const bool alone =
@@ -336,16 +344,17 @@ class RegionSearch {
 
   // What to ask windows for next, of a pair over the whole domain; 0: cutting it does more.
   double Level(const RegionNode& node) {
-    if (node.region.box != work_.root() || !WindowBounder::Fits(network_.architecture)) return 0;
+    if (node.region.box != work_.root() || !UsesWindows()) return 0;
     const double in_vain = InVain(node.alive.front());
     const double low = std::max(in_vain, work_.target);
     if (node.bound > kNearLevels * low) return 0.5 * (low + node.bound);
     return work_.target > kNearLevels * in_vain ? work_.target : 0;
   }
   void CountLevel(const CloserBox& box) {
-    const double enough = std::max(box.level, work_.target);
-    if (box.box == work_.root() && box.pair.bound > enough) InVain(box.pair) = enough;
+    const double asked = std::max(box.level, work_.target);
+    if (box.level > 0 && box.pair.bound > asked) InVain(box.pair) = asked;
   }
+  bool UsesWindows() const { return WindowBounder::Fits(network_.architecture); }
   double& InVain(const RegionPair& pair) {
     return in_vain_[static_cast<std::size_t>(pair.member) *
                         static_cast<std::size_t>(network_.architecture.classes()) +
@@ -359,11 +368,23 @@ class RegionSearch {
            state_.open.front().bound > work_.target) {
       nodes.push_back(Pop());
     }
+    in_hand_ = nodes.front().bound;
+    LUCID_ASSIGN(const bool done, LookInto(nodes));
+    in_hand_ = 0;
+    if (done) return true;
+    for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
+    return false;
+  }
+  Result<bool> LookInto(const std::vector<RegionNode>& nodes) {
+    std::vector<RegionPair> pairs;
+    for (const RegionNode& node : nodes) pairs.push_back(node.alive.front());
+    LUCID_ASSIGN(const bool attacked, AttackMembers(pairs));
+    if (!attacked) return false;
     std::vector<CloserBox> parts;
     std::int64_t halves = 0;
     for (const RegionNode& node : nodes) {
       CloserBox whole{node.region.box, node.alive.front(), node.closer_multipliers, node.cut};
-      if (node.cut >= 0) whole.level = Level(node);
+      whole.level = Level(node);
       if (node.cut < 0 || whole.level > 0) {
         parts.push_back(whole);
         continue;
@@ -379,16 +400,13 @@ class RegionSearch {
       }
     }
     LUCID_ASSIGN(const bool done, BoundCloser(parts));
-    if (!done) {
-      for (RegionNode& node : nodes) LUCID_TRY(Push(std::move(node)));
-      return false;
-    }
+    if (!done) return false;
     state_.bounds += static_cast<std::int64_t>(parts.size());
     state_.regions += halves;
     for (CloserBox& part : parts) {
       CountLevel(part);
       // Nothing left to cut: its bound counts as it is.
-      if (part.cut < 0) part.alive = false;
+      if (part.cut < 0 && part.level == 0) part.alive = false;
       LUCID_TRY(PushCloser(std::move(part)));
     }
     return true;
@@ -526,7 +544,7 @@ class RegionSearch {
   }
 
   double Upper() const {
-    return std::max(state_.closed, state_.open.empty() ? 0.0 : state_.open.front().bound);
+    return std::max({state_.closed, in_hand_, state_.open.empty() ? 0 : state_.open.front().bound});
   }
 
   void Report() {
@@ -588,8 +606,9 @@ class RegionSearch {
   const std::int64_t closer_after_;  // 0: never
   std::vector<std::int32_t> boxes_;  // of every member, of its own
   std::vector<double> in_vain_;      // what windows were asked for, of every pair
-  std::vector<CloserBox> hard_;      // pairs that are to be looked at closely
+  std::vector<RegionPair> hard_;     // pairs that are to be looked at closely
   RegionState state_;
+  double in_hand_ = 0;       // the largest bound of boxes that are out of state_.open for a while
   std::int64_t memory_ = 0;  // of state_.open
   Clock::time_point reported_, saved_ = Clock::now();
 };

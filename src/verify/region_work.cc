@@ -195,16 +195,16 @@ bool RegionWork::EnterMember(std::int32_t member, Worker& worker) const {
   return worker.bounder.EnterMember(worker.parameters, known.empty() ? nullptr : &known);
 }
 
-void RegionWork::BoundCloser(CloserBox& bound, Worker& worker) const {
+void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
+                             const std::function<bool()>& expired) const {
   const Region region{bound.box, {}};
   RegionPair& pair = bound.pair;
   const double enough = std::max(bound.level, target);
-  const auto by = bound.level > 0      ? CloserBounder::By::kWindows
-                  : bound.box == root_ ? CloserBounder::By::kBoth
-                                       : CloserBounder::By::kMoments;
+  const auto by = bound.level > 0 ? CloserBounder::By::kWindows : CloserBounder::By::kMoments;
   Band band{label_, enough, pair.bound};
   double found = -kInfinity;
-  if (worker.bounder.EnterRegion(region, &band) && EnterMember(pair.member, worker)) {
+  if (pair.bound > enough && worker.bounder.EnterRegion(region, &band) &&
+      EnterMember(pair.member, worker)) {
     if (network_.architecture.classes() > 2) {
       // N_c - N_c'' may be more than f, which is what the pair's bound is about.
       Multipliers multipliers;
@@ -214,7 +214,7 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker) const {
     if (found > enough) {
       if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
       found = worker.closer->Bound(worker.bounder, region, band, worker.parameters, Question(pair),
-                                   by, enough, bound.multipliers, [&] { return Expired(); });
+                                   by, enough, bound.multipliers, expired);
       if (by != CloserBounder::By::kWindows) bound.cut = worker.closer->WidestInput();
     }
   }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -45,8 +47,9 @@ class RegionWork {
   // After BoundBest: its multipliers as a proof stores them, and the bound that those give.
   static ProofClosing CloseBy(const RegionPair& pair, const PairQuestion& question,
                               const Multipliers& multipliers, Worker& worker, double& bound);
-  // Bounds a pair in a box of its own, as tightly as can be.
-  void BoundCloser(CloserBox& bound, Worker& worker) const;
+  // Bounds a pair in a box of its own, as tightly as can be until expired() says so, which is asked
+  // often.
+  void BoundCloser(CloserBox& bound, Worker& worker, const std::function<bool()>& expired) const;
 
   // Chooses how to cut by what it does to the worst pair.
   Expansion Expand(const RegionNode& node, Worker& worker) const;
