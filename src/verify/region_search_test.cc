@@ -231,7 +231,7 @@ TEST(RegionSearch, WindowsProveMore) {
   const Architecture architecture =
       Hidden({{kConv, 3, 2, 1}, {kConv, 3, 2, 1}, {kDense, 2}}, 13, 2);
   double with = 0, without = 0;
-  int leaking = 0;
+  int leaking = 0, reports = 0;
   for (std::uint64_t seed = 330; seed < 342 && leaking < 3; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Problem problem(seed, architecture, 0.05, 2);
@@ -252,12 +252,17 @@ TEST(RegionSearch, WindowsProveMore) {
       below.gap = 0.001;
       below.improve_witnesses = false;
       below.closer_after = 1;
+      below.report = [&](double, double upper, std::int64_t, std::int64_t) {
+        EXPECT_GE(upper, known.beta_lower) << "UNSOUND";
+        ++reports;
+      };
       const AttackResult frozen{part * known.beta_lower, {}};
       EXPECT_GE(Search(problem, 0, below, frozen, "", 2).summary.upper, known.beta_lower)
           << "UNSOUND";
     }
   }
   EXPECT_EQ(leaking, 3) << "the test has become easy";
+  EXPECT_GT(reports, 3) << "the test has become easy";
   EXPECT_LT(with, 0.95 * without);
 }
 
