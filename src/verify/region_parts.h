@@ -32,9 +32,10 @@ inline constexpr std::int64_t kUsualWork =
 inline constexpr std::int64_t kAgain = 8;
 // A closer look takes as long as many bounds by lines: a pair that was bounded as often gets one
 // over the whole domain. Where that is close to the target, the pair leaves its regions for boxes
-// of its own, looked at closely. With many of them it goes back to lines, which phases make exact in
-// the end.
+// of its own, looked at closely. With many of them it goes back to lines, which phases make exact
+// in the end.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
+inline constexpr std::size_t kLooks = 4;        // of windows at a time, each of up to 190 MB
 // Over the whole domain windows are asked for some times the lower bound first, then for less and
 // less, until a bound and what they were asked for in vain are as near as this. A target that is
 // out of reach may take them a minute.
@@ -43,7 +44,7 @@ inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
 // among all members few climbs are its own.
 inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
 inline constexpr std::size_t kAttacksOnWorst = 5;
-inline constexpr double kNarrowest = 1e-7;      // an input's interval that is not cut any more
+inline constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
 inline constexpr TrustBox kFromRegion{0.1, 1e-3};
 inline constexpr double kReportEvery = 0.2;  // seconds
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "verify/attack.h"
 #include "verify/encoding.h"
@@ -298,8 +299,20 @@ class RegionSearch {
     for (RegionPair& pair : hard_) pair.bound = state_.LargestBound(pair);
     LUCID_ASSIGN(const bool attacked, AttackMembers(hard_));
     if (!attacked) return false;
+    while (!hard_.empty()) {
+      const std::size_t most = UsesWindows() ? kLooks : kRoundPairs;
+      const auto end = hard_.begin() + static_cast<std::ptrdiff_t>(std::min(hard_.size(), most));
+      LUCID_ASSIGN(const bool done, LookAt({hard_.begin(), end}));
+      if (!done) return false;
+      hard_.erase(hard_.begin(), end);
+      CountMemory();
+      Report();
+    }
+    return true;
+  }
+  Result<bool> LookAt(std::span<const RegionPair> pairs) {
     std::vector<CloserBox> looks;
-    for (const RegionPair& pair : hard_) {
+    for (const RegionPair& pair : pairs) {
       looks.push_back({work_.root(), pair});
       if (UsesWindows()) looks.back().level = kFirstLevel * witnesses_.beta_lower();
     }
@@ -316,8 +329,6 @@ class RegionSearch {
       state_.Limit(hard.pair, alone ? 0 : hard.pair.bound);
       if (alone) LUCID_TRY(PushCloser(std::move(hard)));
     }
-    hard_.clear();
-    CountMemory();
     return true;
   }
   void CountMemory() {
