@@ -204,8 +204,8 @@ class NativeBound {
       }
       witnesses.Offer(found->beta_lower, found->witness);
       if (!found->witness || !effort.alone) continue;
-      const AttackResult more = AttackMember(ensemble_.network(), members_, label,
-                                             found->witness->member, attack, stop_);
+      const AttackResult more =
+          AttackMember(ensemble_.network(), members_, label, found->witness->member, attack, stop_);
       witnesses.Offer(more.beta_lower, more.witness);
     }
     return Ok();

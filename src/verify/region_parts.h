@@ -66,6 +66,7 @@ inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, 
                                                         int threads,
                                                         const Domain* domain = nullptr) {
   std::vector<std::unique_ptr<Worker>> workers;
+  workers.reserve(static_cast<std::size_t>(EffectiveThreads(threads)));
   for (int w = 0; w < EffectiveThreads(threads); ++w) {
     workers.push_back(std::make_unique<Worker>(network, label, domain));
   }

@@ -388,6 +388,7 @@ class RegionSearch {
   }
   Result<bool> LookInto(const std::vector<RegionNode>& nodes) {
     std::vector<RegionPair> pairs;
+    pairs.reserve(nodes.size());
     for (const RegionNode& node : nodes) pairs.push_back(node.alive.front());
     LUCID_ASSIGN(const bool attacked, AttackMembers(pairs));
     if (!attacked) return false;
