@@ -39,8 +39,8 @@ Result<AttackResult> Attack(const Network& network, const Members& members, std:
                             std::span<const float> data, const AttackOptions& options,
                             std::stop_token stop = {});
 
-// As Attack, on one member alone: among all of them few climbs are its own. Nothing found when
-// stopped.
+// As Attack, on one member alone: among all of them few climbs are its own. Nothing is found when
+// stopped. Requires: what Attack does not refuse.
 AttackResult AttackMember(const Network& network, const Members& members, std::int32_t label,
                           std::int64_t member, const AttackOptions& options,
                           std::stop_token stop = {});

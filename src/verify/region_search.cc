@@ -1,10 +1,8 @@
 #include "verify/region_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 
@@ -210,8 +208,7 @@ class RegionSearch {
   // Of many pairs only those of largest bound are taken further; the others wait in the same
   // region. (A proof has one tree for all pairs.)
   Status SetAside(RegionNode& node) {
-    if (node.alive.size() <= kGroup || !work_.CutsPhases() || options_.proof != nullptr)
-      return Ok();
+    if (node.alive.size() <= kGroup || !work_.UsesBands()) return Ok();
     std::ranges::stable_sort(node.alive, std::greater<>(), &RegionPair::bound);
     RegionNode rest = SameRegion(node);
     for (std::size_t p = kGroup; p < node.alive.size(); ++p) AddAlive(node.alive[p], rest);
@@ -423,6 +420,7 @@ class RegionSearch {
     }
     return true;
   }
+
   // The pairs that are not the worst, in the children of the chosen cuts.
   Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
                            std::vector<Expansion>& expansions) {

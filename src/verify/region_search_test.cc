@@ -259,6 +259,13 @@ TEST(RegionSearch, WindowsProveMore) {
       const AttackResult frozen{part * known.beta_lower, {}};
       EXPECT_GE(Search(problem, 0, below, frozen, "", 2).summary.upper, known.beta_lower)
           << "UNSOUND";
+      // Stopped by its first report, in the middle of a look.
+      std::stop_source source;
+      below.stop = source.get_token();
+      below.report = [&](double, double, std::int64_t, std::int64_t) { source.request_stop(); };
+      const Answer stopped = Search(problem, 0, below, frozen);
+      EXPECT_FALSE(stopped.summary.finished);
+      EXPECT_GE(stopped.summary.upper, known.beta_lower) << "UNSOUND";
     }
   }
   EXPECT_EQ(leaking, 3) << "the test has become easy";

@@ -24,7 +24,6 @@ class RegionWork {
   double target = 0;  // bounds at or below it are good enough
 
   const Box& root() const { return root_; }  // holds the domain
-  bool CutsPhases() const { return cut_phases_; }
   // Whether inputs below the target are left out. (A proof's checker knows no band.)
   bool UsesBands() const { return cut_phases_ && options_.proof == nullptr; }
   bool Expired() const;
