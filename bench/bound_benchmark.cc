@@ -9,7 +9,8 @@
 
 #include "base/parallel.h"
 #include "lucid/ensemble/ensemble.h"
-#include "lucid/verify/bound.h"
+#include "lucid/native/bound.h"
+#include "lucid/paper/bound.h"
 
 namespace lucid {
 namespace {

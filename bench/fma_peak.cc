@@ -6,6 +6,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fma_peak.cc"
+#include "numeric/simd_targets.h"
+
 #include <hwy/foreach_target.h>  // IWYU pragma: keep: includes this file once per instruction set
 
 #include <hwy/highway.h>

@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/clock.h"
 #include "guard/packed_networks.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
@@ -18,17 +19,11 @@
 namespace lucid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Options {
   std::string run, data, certificate;
   std::int64_t rounds = 200, brute_force = 300;
   int threads = 2;
 };
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 struct Rows {
   std::int64_t features = 0;

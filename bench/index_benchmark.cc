@@ -10,20 +10,19 @@
 #include <limits>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/member_index.h"
-#include "lucid/verify/bound.h"
+#include "lucid/native/bound.h"
+#include "native/engine.h"
 #include "random/stream.h"
-#include "verify/engine.h"
 
 namespace lucid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string run, data;
@@ -35,10 +34,6 @@ struct InputSet {
   std::string name;
   std::vector<std::vector<float>> inputs;
 };
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class BruteForce {
  public:

@@ -12,7 +12,7 @@
 #include <semaphore>
 #include <vector>
 
-#include "guard/ledger.h"
+#include "lucid/guard/ledger.h"
 
 namespace lucid {
 namespace {

@@ -9,23 +9,18 @@
 #include <fstream>
 #include <numeric>
 
+#include "attack/attack.h"
+#include "base/clock.h"
 #include "lucid/ensemble/ensemble.h"
-#include "verify/attack.h"
-#include "verify/box_search.h"
+#include "paper/box_search.h"
 
 namespace lucid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Answer {
   double bound = 0, incumbent = 0, seconds = 0;
   std::int64_t nodes = 0;
 };
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Result<Answer> Ours(const NetworkFacts& facts, const HyperNetwork& hyper, const Subset& subset,
                     std::int32_t label, const EncodingOptions& encoding, double gap, double seconds,

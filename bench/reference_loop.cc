@@ -18,19 +18,16 @@ class ReferenceLoop {
         units_(layers_.size() + 1) {}
 
   Values Train(std::int64_t left_out) {
-    std::vector<std::int32_t> order;
-    for (std::int64_t epoch = 0; epoch < plan_.options().epochs; ++epoch) {
-      plan_.Order(epoch, order);
-      for (std::int64_t b = 0; b < plan_.batches_per_epoch(); ++b) {
-        std::ranges::fill(gradient_, 0.0);
-        std::int64_t present = 0;
-        for (const std::int32_t row : plan_.Batch(order, b)) {
-          if (row == left_out) continue;
-          ++present;
-          AddGradient(row);
-        }
-        if (present > 0) Step(static_cast<double>(plan_.Rate(epoch, b)), present);
+    PlanReader reader(plan_);
+    for (std::int64_t step = 0; step < plan_.steps(); ++step) {
+      std::ranges::fill(gradient_, 0.0);
+      std::int64_t present = 0;
+      for (const std::int32_t row : reader.Rows(step)) {
+        if (row == left_out) continue;
+        ++present;
+        AddGradient(row);
       }
+      Step(static_cast<double>(plan_.Rate(step)), std::max<std::int64_t>(present, 1));
     }
     return weights_;
   }

@@ -38,10 +38,17 @@ struct Case {
   std::string data, arch;
   std::int64_t batch;
   bool has_peer;
+  TrainOptions::Method method = TrainOptions::Method::kPlain;
 };
 const Case kCases[] = {
-    {"adult", "2x50", 1024, true},  {"crypto", "2x50", 100, true},  {"crypto", "2x100", 100, false},
-    {"crypto", "4x30", 100, false}, {"adult", "conv", 1024, false},
+    {"adult", "2x50", 1024, true},
+    {"adult", "2x50", 1024, false, TrainOptions::Method::kClipped},
+    {"adult", "2x50", 1024, false, TrainOptions::Method::kPrivate},
+    {"crypto", "2x50", 100, true},
+    {"crypto", "2x100", 100, false},
+    {"crypto", "4x30", 100, false},
+    {"adult", "conv", 1024, false},
+    {"adult", "conv", 1024, false, TrainOptions::Method::kPrivate},
 };
 
 constexpr std::int64_t kEpochs = 50;
@@ -79,10 +86,14 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-TrainOptions OptionsOf(const Case& c, std::int64_t epochs) {
+TrainOptions OptionsOf(const Case& c, std::int64_t epochs, std::int64_t rows) {
   TrainOptions options;
+  options.method = c.method;
+  options.expected_rows = rows;
+  options.noise_variance = std::uint64_t{1} << 32;  // of about epsilon 1; its size costs nothing
   options.batch = c.batch;
   options.epochs = epochs;
+  options.batches = (rows + c.batch - 1) / c.batch;
   return options;
 }
 
@@ -97,6 +108,11 @@ double DenseOperations(const Architecture& architecture, double rows, double epo
     first = false;
   }
   return per_row * rows * epochs;
+}
+
+std::optional<Secret> SecretOf(const Case& c) {
+  if (c.method != TrainOptions::Method::kPrivate) return std::nullopt;
+  return Secret::FromSeed(1);
 }
 
 // Trains groups of one case with one instruction set, and sees to it that a member has the same
@@ -153,8 +169,10 @@ class Measurement {
   Measurement(const Case& c, const Dataset& dataset, const Architecture& architecture)
       : case_(c),
         dataset_(dataset),
-        plan_(architecture, dataset.train, OptionsOf(c, kEpochs)),
-        few_plan_(architecture, dataset.train, OptionsOf(c, kFewEpochs)) {
+        plan_(architecture, dataset.train, OptionsOf(c, kEpochs, dataset.train.rows()),
+              SecretOf(c)),
+        few_plan_(architecture, dataset.train, OptionsOf(c, kFewEpochs, dataset.train.rows()),
+                  SecretOf(c)) {
     const auto sets = AvailableInstructionSets();
     for (const InstructionSet set : sets) {
       few_.emplace_back(few_plan_, set);
@@ -162,7 +180,10 @@ class Measurement {
     }
   }
 
-  std::string Name() const { return fmt::format("{} {}", case_.data, case_.arch); }
+  std::string Name() const {
+    constexpr const char* kMethods[] = {"", " clipped", " private"};
+    return fmt::format("{} {}{}", case_.data, case_.arch, kMethods[static_cast<int>(case_.method)]);
+  }
   const Case& subject() const { return case_; }
 
   // The checks that come before any time is believed; they take a few seconds.
@@ -177,6 +198,8 @@ class Measurement {
                                          InstructionSetName(other.set())));
       }
     }
+    // The loop in double neither clips nor adds noise; the tests have one that does, bit for bit.
+    if (case_.method != TrainOptions::Method::kPlain) return Ok();
     const std::vector<double> reference = TrainByReference(few_plan_, kNoRow);
     for (std::size_t i = 0; i < reference.size(); ++i) {
       const double difference = reference[i] - static_cast<double>(first.Member(0)[i]);

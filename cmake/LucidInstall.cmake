@@ -17,19 +17,23 @@ foreach(_layer IN LISTS LUCID_LAYERS)
       list(APPEND LUCID_PACKAGES SQLite3)
     elseif(_library MATCHES "^([A-Za-z0-9_]+)::")
       list(APPEND LUCID_PACKAGES ${CMAKE_MATCH_1})
-    elseif(_library STREQUAL "onnx_proto")  # the exception: no namespace, and protobuf before it
-      list(APPEND LUCID_PACKAGES Protobuf ONNX)
+    elseif(_library STREQUAL "onnx_proto")  # the exception: no namespace before ONNX 1.13
+      list(APPEND LUCID_PACKAGES ONNX)
     endif()
   endforeach()
 endforeach()
 list(REMOVE_DUPLICATES LUCID_PACKAGES)
+if(ONNX IN_LIST LUCID_PACKAGES)  # it does not find the protobuf that it needs itself
+  list(PREPEND LUCID_PACKAGES Protobuf)
+endif()
 
 configure_package_config_file(cmake/lucidConfig.cmake.in ${PROJECT_BINARY_DIR}/lucidConfig.cmake
   INSTALL_DESTINATION ${_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lucidConfig.cmake ${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
-  cmake/FindGMP.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake
+  cmake/FindGMP.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake cmake/Findhighs.cmake
+  cmake/Findlibzip.cmake
   DESTINATION ${_package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -34,6 +34,7 @@ function(lucid_module NAME)
     PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
   target_compile_features(lucid_${NAME} PUBLIC cxx_std_20)
   target_link_libraries(lucid_${NAME} PUBLIC ${_uses} PRIVATE ${ARG_LIBS} lucid_build_flags)
+  lucid_use_precompiled(lucid_${NAME} lucid_library_headers)
   install(TARGETS lucid_${NAME} EXPORT lucid-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
   if(LUCID_BUILD_TESTS AND ARG_TESTS)
@@ -41,19 +42,36 @@ function(lucid_module NAME)
   endif()
 endfunction()
 
-# lucid_test(NAME SOURCES ... USES module... [LIBS ...]): one GoogleTest program, every case a ctest.
+# Where tests look for the real data sets. A header, not a flag: a compiler cache then serves every
+# other test of a second checkout.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/test_paths.h CONTENT
+"#define LUCID_SHARED_DATA \"@PROJECT_SOURCE_DIR@/../shared/data\"
+" @ONLY)
+
+# lucid_test(NAME SOURCES ... USES module... [LIBS ...] [LABELS ...]): one GoogleTest program, every
+# case a ctest. Labels say what kind of test it is: unit (the default), property (random instances
+# against an oracle), e2e (the real programs), browser (needs Chromium), slow (minutes).
 # LUCID_TEST_FLAGS are for the tests' own code only: under sanitizers optimising it takes most of a
 # build's time.
 function(lucid_test NAME)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LIBS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
   add_executable(${NAME} ${ARG_SOURCES})
   list(TRANSFORM ARG_USES PREPEND lucid_)
-  target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${NAME} PRIVATE
-    LUCID_SHARED_DATA="${PROJECT_SOURCE_DIR}/../shared/data")
+  target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests
+    ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${NAME} PRIVATE ${ARG_USES} ${ARG_LIBS} GTest::gtest_main GTest::gmock
     lucid_build_flags)
   separate_arguments(_flags UNIX_COMMAND "${LUCID_TEST_FLAGS}")
   target_compile_options(${NAME} PRIVATE ${_flags})
-  gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+  lucid_use_precompiled(${NAME} lucid_test_headers)
+  gtest_discover_tests(${NAME} DISCOVERY_TIMEOUT 60 TEST_LIST ${NAME}_cases PROPERTIES TIMEOUT 600)
+  # gtest_discover_tests takes no list as a property. ctest reads this file after the cases.
+  set(_labels_file ${CMAKE_CURRENT_BINARY_DIR}/${NAME}_labels.cmake)
+  file(WRITE ${_labels_file} "if(${NAME}_cases)
+  set_tests_properties(\${${NAME}_cases} PROPERTIES LABELS \"${ARG_LABELS}\")
+endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${_labels_file})
 endfunction()

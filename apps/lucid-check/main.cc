@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
-#include "lucid/certificate/check.h"
+#include "lucid/base/version.h"
+#include "lucid/certificate/receipt.h"
+#include "lucid/check/check.h"
 #include "program.h"
 
 namespace lucid::app {
@@ -13,7 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Arguments {
-  std::string certificate, run, proof, level = "falsify";
+  std::string certificate, run;
+  std::string level;  // empty: as far as there is something to check
+  std::vector<std::string> proofs;
   FalsifyOptions falsify;
 };
 
@@ -21,13 +26,13 @@ struct Arguments {
 struct Verdict {
   CheckReport checks;
   std::vector<Check> beyond;  // checks of higher levels, which were not asked for
-  std::vector<Disagreement> leaks;
-  std::vector<std::optional<Disagreement>> largest;
+  std::vector<Leak> leaks;
+  std::vector<std::optional<Leak>> largest;
   std::vector<double> beta;
   std::int64_t points = 0, ascents = 0;
 };
 
-Json ToJson(const Disagreement& d, double beta) {
+Json ToJson(const Leak& d, double beta) {
   return {{"class", d.label},
           {"confidence", d.confidence},
           {"beta_upper", std::isfinite(beta) ? Json(beta) : Json(nullptr)},
@@ -49,11 +54,11 @@ Json ToJson(const Verdict& verdict, const Arguments& arguments) {
     }
   }
   json["leaks"] = Json::array();
-  for (const Disagreement& leak : verdict.leaks) {
+  for (const Leak& leak : verdict.leaks) {
     json["leaks"].push_back(ToJson(leak, verdict.beta[leak.label]));
   }
   json["largest"] = Json::array();
-  for (const std::optional<Disagreement>& largest : verdict.largest) {
+  for (const std::optional<Leak>& largest : verdict.largest) {
     json["largest"].push_back(largest.has_value() ? ToJson(*largest, verdict.beta[largest->label])
                                                   : Json(nullptr));
   }
@@ -70,7 +75,7 @@ std::string ToText(const Verdict& verdict, const Arguments& arguments) {
     text = fmt::format("accepted at level {}: {} checks passed\n", arguments.level,
                        verdict.checks.checks.size());
   }
-  for (const Disagreement& leak : verdict.leaks) {
+  for (const Leak& leak : verdict.leaks) {
     text += fmt::format("leak: class {}, f = {}, beta = {}, member {}, row {}, x = [{}]\n",
                         leak.label, leak.confidence, verdict.beta[leak.label], leak.witness.member,
                         leak.witness.row, fmt::join(leak.witness.x, ", "));
@@ -110,20 +115,40 @@ Status RunFalsify(const Session& session, const Certificate& certificate, const 
   return Ok();
 }
 
+// Where the proof is: as given, or what the certificate names, beside it.
+std::vector<std::string> ProofsOf(const Arguments& arguments, const Certificate& certificate) {
+  if (!arguments.proofs.empty() || !certificate.proof) return arguments.proofs;
+  const std::filesystem::path folder = std::filesystem::path(arguments.certificate).parent_path();
+  return {(folder / certificate.proof->file).string()};
+}
+
 // What was asked for besides the certificate, if it does not make sense. Nothing is checked then.
-Status CheckArguments(const Arguments& arguments, const Certificate& certificate) {
-  const bool level = arguments.level == "proof", file = !arguments.proof.empty();
-  if (level == file) return Ok();
-  const std::string engine =
-      certificate.engine == "native"
-          ? "lucid bound --engine native --proof FILE writes one"
-          : fmt::format(
-                "certificates of engine {} carry no proof, lucid bound --engine native "
-                "--proof FILE writes one",
-                certificate.engine);
+Status CheckArguments(const Arguments& arguments) {
+  if (arguments.level == "proof" || arguments.proofs.empty()) return Ok();
   return InvalidInput(fmt::format(
-      "{}: {}; nothing was checked",
-      level ? "--level proof needs --proof FILE" : "--proof is for --level proof", engine));
+      "--proof is for --level proof, not for --level {}: nothing was checked", arguments.level));
+}
+
+// The file that the certificate names, and nothing else, earns a receipt.
+Check CheckNamed(const Certificate& certificate, const std::vector<std::string>& proofs) {
+  const std::string name = "proof named by the certificate";
+  if (!certificate.proof) {
+    return {name, Check::Outcome::kPassed, "it names none: there will be no receipt"};
+  }
+  if (proofs.size() > 1) return {name, Check::Outcome::kPassed, "parts: there will be no receipt"};
+  const Result<Digest> found = Sha256OfFile(proofs.front());
+  if (found.ok() && *found == certificate.proof->digest) return {name, Check::Outcome::kPassed, ""};
+  return {name, Check::Outcome::kFailed,
+          found.ok() ? fmt::format("{} is another file", proofs.front()) : found.error().message};
+}
+
+// Says that all was accepted, for those who will trust the certificate.
+Status LeaveReceipt(const Arguments& arguments, const Certificate& certificate,
+                    const std::vector<std::string>& proofs) {
+  if (!certificate.proof || proofs.size() != 1) return Ok();
+  LUCID_ASSIGN(const Digest own, Sha256OfFile(arguments.certificate));
+  return SaveReceipt({own, certificate.proof->digest, fmt::format("lucid-check {}", Version())},
+                     ReceiptPath(arguments.certificate));
 }
 
 // The checks of the level that come after binding, and the names of those that were not asked for.
@@ -138,10 +163,19 @@ Status RunLevel(const Session& session, const Arguments& arguments, const Certif
     return RunFalsify(session, certificate, ensemble, arguments.falsify, verdict);
   } else {
     verdict.beyond = {no_search};
-    LUCID_ASSIGN(CheckReport proof,
-                 CheckProof(certificate, ensemble, arguments.proof, {session.threads},
-                            session.Progress(), session.stop));
+    const std::vector<std::string> proofs = ProofsOf(arguments, certificate);
+    if (proofs.empty()) {
+      verdict.checks.checks.push_back(NotDone(
+          "proof", fmt::format("the certificate names no proof, and no --proof was given; lucid "
+                               "bound --engine native writes one (engine {})",
+                               certificate.engine)));
+      return Ok();
+    }
+    verdict.checks.checks.push_back(CheckNamed(certificate, proofs));
+    LUCID_ASSIGN(CheckReport proof, CheckProof(certificate, ensemble, proofs, {session.threads},
+                                               session.Progress(), session.stop));
     std::ranges::move(proof.checks, std::back_inserter(verdict.checks.checks));
+    if (verdict.checks.accepted()) LUCID_TRY(LeaveReceipt(arguments, certificate, proofs));
   }
   return Ok();
 }
@@ -157,6 +191,7 @@ Result<ExitCode> RunCheck(const Session& session, Arguments arguments) {
   };
   if (!certificate.ok()) {
     if (certificate.error().kind == ErrorKind::kIo) return certificate.error();
+    if (arguments.level.empty()) arguments.level = "proof";
     // A file that is no certificate is not accepted; that is an answer, not a usage error.
     verdict.checks.checks.push_back(
         {"certificate", Check::Outcome::kFailed, certificate.error().message});
@@ -165,7 +200,11 @@ Result<ExitCode> RunCheck(const Session& session, Arguments arguments) {
                       NotDone("proof", "the certificate cannot be read")};
     return Show(session, verdict, arguments);
   }
-  LUCID_TRY(CheckArguments(arguments, *certificate));
+  if (arguments.level.empty()) {
+    const bool proof = certificate->proof || !arguments.proofs.empty();
+    arguments.level = proof ? "proof" : "falsify";
+  }
+  LUCID_TRY(CheckArguments(arguments));
   verdict.checks.checks.push_back({"certificate", Check::Outcome::kPassed, ""});
   for (const ClassBound& bound : certificate->classes) verdict.beta.push_back(bound.beta_upper);
 
@@ -201,12 +240,14 @@ void MakeCheck(CLI::App& root, Session& session) {
   root.add_option("--run", arguments->run, "The run it was made for")->required()->type_name("DIR");
   root.add_option("--level", arguments->level,
                   "binding: it is of this run; falsify: that, and a search for a leak above its "
-                  "bounds finds none; proof: binding, and its proof holds")
-      ->check(CLI::IsMember({"binding", "falsify", "proof"}))
-      ->capture_default_str();
-  root.add_option("--proof", arguments->proof,
-                  "The proof that lucid bound wrote, for --level proof")
-      ->type_name("FILE");
+                  "bounds finds none; proof: binding, and its proof holds, which leaves a receipt "
+                  "(default: "
+                  "proof; falsify where the certificate names no proof)")
+      ->check(CLI::IsMember({"binding", "falsify", "proof"}));
+  root.add_option("--proof", arguments->proofs,
+                  "The proof, or parts of it (default: the file that the certificate names)")
+      ->type_name("FILE")
+      ->take_all();
   root.add_option("--starts", arguments->falsify.starts,
                   "Points the search begins at; time grows in proportion")
       ->capture_default_str();

@@ -15,8 +15,9 @@
 #include "lucid/base/result.h"
 
 namespace lucid {
+struct Manifest;
 struct TrainSummary;
-}
+}  // namespace lucid
 
 namespace lucid::app {
 
@@ -71,6 +72,9 @@ Status Print(const std::string& text);
 
 // A run that is there, or a shard of it. `done`: what was done with its networks ("trained").
 Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done);
+
+// One line where the run's members are not what training without the unit gives.
+void SayAdjacency(const Session& session, const Manifest& manifest);
 
 // "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
 Result<double> ParseDuration(const std::string& text);

@@ -8,7 +8,8 @@
 #include "command.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
-#include "lucid/verify/ablation.h"
+#include "lucid/evaluation/evaluation.h"
+#include "lucid/paper/ablation.h"
 
 namespace lucid::app {
 namespace {
@@ -124,9 +125,15 @@ Result<ExitCode> RunAblationCommand(const Session& session, const AblationArgume
   options.folder = arguments.out.empty()
                        ? (std::filesystem::path(arguments.run) / "ablation").string()
                        : arguments.out;
-  LUCID_ASSIGN(
-      const std::vector<AblationRow> rows,
-      RunAblation(ensemble, test ? &*test : nullptr, options, session.Progress(), session.stop));
+  LUCID_ASSIGN(std::vector<AblationRow> rows,
+               RunAblation(ensemble, options, session.Progress(), session.stop));
+  if (test && test->rows() > 0) {
+    const Evaluator network(ensemble.network());
+    for (AblationRow& row : rows) {
+      LUCID_ASSIGN(row.accuracy_0, ScalarAccuracy(network, row.certificate, *test, 0));
+      LUCID_ASSIGN(row.accuracy_1, ScalarAccuracy(network, row.certificate, *test, 1));
+    }
+  }
   if (rows.empty()) return Interrupted("stopped before the first variant was done");
   const std::string path = (std::filesystem::path(options.folder) / "table.json").string();
   LUCID_TRY(WriteFileAtomically(path, ToJson(rows).dump(2) + "\n"));

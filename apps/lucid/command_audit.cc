@@ -19,7 +19,7 @@ namespace {
 struct AuditArguments {
   std::string run, out, mechanism = "paper", url, api_key_file;
   std::vector<std::string> attacks = {"all"}, accesses;
-  bool clip = false, http = false;
+  bool http = false;
   double latency_floor = 0;
   AuditOptions audit;
 };
@@ -62,7 +62,7 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   AuditOptions options = arguments.audit;
   if (arguments.attacks != std::vector<std::string>{"all"}) {
     for (const std::string& name : arguments.attacks) {
-      LUCID_ASSIGN(const Attack attack, AttackNamed(name));
+      LUCID_ASSIGN(const AuditAttack attack, AttackNamed(name));
       if (!std::ranges::count(options.attacks, attack)) options.attacks.push_back(attack);
     }
   }
@@ -95,9 +95,8 @@ Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& a
     options.http = HttpAuditOptions{scratch->path(), arguments.latency_floor};
   }
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
-  LUCID_ASSIGN(const Dataset dataset,
-               LoadDataset(opened.manifest.data_directory,
-                           {.clip = arguments.clip, .max_rows = opened.manifest.rows}));
+  SayAdjacency(session, opened.manifest);
+  LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
   LUCID_ASSIGN(Audit audit, RunAudit(arguments.run, dataset.train, dataset.test, options,
                                      session.Progress(), session.stop));
   audit.command = session.arguments;
@@ -155,8 +154,6 @@ void AddAuditCommand(CLI::App& root, Session& session) {
       "--url", arguments->url,
       "Attack this server (http://HOST:PORT) with the run's rows, and nothing else");
   command->add_option("--api-key-file", arguments->api_key_file, "With --url: file with its key");
-  command->add_flag("--clip", arguments->clip,
-                    "Clip values of rows outside [0,1] instead of refusing them");
   command->add_option("--out", arguments->out, "The result (default: RUN/audit.json)");
 }
 

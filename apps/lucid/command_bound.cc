@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
-#include "certify.h"
 #include "command.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/certify/certify.h"
 #include "lucid/ensemble/ensemble.h"
-#include "lucid/verify/bound.h"
 
 namespace lucid::app {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 struct BoundArguments {
   std::string run, out, engine = "native", variant = "full", tighten = "none";
   std::int32_t label = -1;
-  bool index = false, spatial = false;
+  bool index = false, spatial = false, no_proof = false;
   CLI::Option *index_flag = nullptr, *spatial_flag = nullptr;
   SpatialOptions spatial_options;
   BoundOptions common;
@@ -36,6 +36,14 @@ std::string ToText(const Certificate& certificate, const Manifest& manifest,
     text += fmt::format("class {} ({}): beta in [{:.6g}, {:.6g}], gap {:.2f} %, {}, {:.1f} s\n",
                         bound.label, name, bound.beta_lower, bound.beta_upper, 100 * bound.Gap(),
                         NameOf(bound.status), bound.seconds);
+    for (const auto& [counter, count] : bound.counters) {
+      if (counter == "limited_by_rounding" && count > 0) {
+        text += fmt::format(
+            "class {}: the rounding of the networks' own sums allows no tighter "
+            "bound\n",
+            bound.label);
+      }
+    }
   }
   if (certificate.partial) {
     text += fmt::format(
@@ -43,60 +51,74 @@ std::string ToText(const Certificate& certificate, const Manifest& manifest,
         "said about the others\n",
         certificate.members, certificate.rows);
   }
+  if (certificate.proof) {
+    text += fmt::format("proof: {}, {:.1f} MB\n", certificate.proof->file,
+                        static_cast<double>(certificate.proof->bytes) / 1e6);
+  } else {
+    text += "unproved: nobody but the engine says that the bounds hold\n";
+  }
   return text + fmt::format("certificate: {}\n", path);
 }
 
-Result<Certificate> Compute(const Session& session, const BoundArguments& arguments,
-                            const Ensemble& ensemble, const BoundOptions& common) {
+// The engine that was asked for, with its options and those of the session.
+Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& arguments) {
+  if (arguments.no_proof && !arguments.native.proof.empty()) {
+    return InvalidInput("--proof and --no-proof: there is one or there is none");
+  }
+  CertifyOptions options;
   if (arguments.engine == "milp") {
     if (arguments.native.domain != "box") {
       return InvalidInput(
           "--domain schema: the milp engine knows the box only, use --engine native");
     }
-    MilpBoundOptions options = arguments.milp;
-    static_cast<BoundOptions&>(options) = common;
-    LUCID_ASSIGN(options.variant, VariantNamed(arguments.variant));
-    options.tighten = arguments.tighten == "lp";
-    return ComputeBoundsByMilp(ensemble, options, session.Progress(), session.stop);
+    MilpBoundOptions milp = arguments.milp;
+    LUCID_ASSIGN(milp.variant, VariantNamed(arguments.variant));
+    milp.tighten = arguments.tighten == "lp";
+    options.engine = milp;
+  } else {
+    options.engine = arguments.native;
   }
-  NativeBoundOptions options = arguments.native;
-  static_cast<BoundOptions&>(options) = common;
-  return ComputeBounds(ensemble, options, session.Progress(), session.stop);
-}
-
-// By default parts go with the run's own certificate only: there is one of each beside a run.
-GuardParts PartsOf(const BoundArguments& arguments) {
+  BoundOptions& bound = options.bound();
+  bound = arguments.common;
+  if (arguments.label >= 0) bound.label = arguments.label;
+  bound.seed = session.seed;
+  bound.threads = session.threads;
+  bound.command = session.arguments;
+  options.certificate = arguments.out;
+  options.proof = !arguments.no_proof;
+  // By default files go with the run's own certificate only: there is one of each beside a run.
   const bool own = arguments.out.empty();
-  return {.index = arguments.index_flag->count() > 0 ? arguments.index : own,
-          .spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own,
-          .spatial_options = arguments.spatial_options};
+  options.index = arguments.index_flag->count() > 0 ? arguments.index : own;
+  options.spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own;
+  options.spatial_options = arguments.spatial_options;
+  return options;
 }
 
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
-  BoundOptions options = arguments.common;
-  if (arguments.label >= 0) options.label = arguments.label;
-  options.seed = session.seed;
-  options.threads = session.threads;
-  options.command = session.arguments;
-  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
+  LUCID_ASSIGN(CertifyOptions options, OptionsOf(session, arguments));
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
-  options.journal = path + ".journal";
-  BoundRecorder recorder;
-  recorder.Listen(options);
-  LUCID_ASSIGN(Certificate certificate, Compute(session, arguments, ensemble, options));
-  LUCID_TRY(SaveCertificate(certificate, path));  // whatever happens to the rest
-  if (arguments.out.empty()) LUCID_TRY(recorder.Save(arguments.run, certificate));
-  const Status parts =
-      BuildGuardParts(session, PartsOf(arguments), ensemble, arguments.run, certificate);
-  if (!parts.ok() && parts.error().kind != ErrorKind::kInterrupted) return parts.error();
-  LUCID_TRY(SaveCertificate(certificate, path));
-  LUCID_TRY(session.json ? Print(EncodeCertificate(certificate))
-                         : Print(ToText(certificate, ensemble.manifest(), path)));
-  if (options.Finished(certificate)) return kDone;
+  options.bound().journal = path + ".journal";
+  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
+  LUCID_ASSIGN(const CertifySummary made,
+               Certify(ensemble, arguments.run, options, session.Progress(), session.stop));
+  SayAdjacency(session, ensemble.manifest());
+  if (made.unproved_windows) {
+    session.Say(
+        "unproved: a network that begins with convolutions is bounded by windows, which no proof "
+        "has yet (--proof FILE leaves them out)");
+  }
+  if (!made.guided) {
+    session.Say(
+        fmt::format("spatial bounds: guided by random inputs, the training data is not in '{}'",
+                    ensemble.manifest().data_directory));
+  }
+  LUCID_TRY(session.json ? Print(EncodeCertificate(made.certificate))
+                         : Print(ToText(made.certificate, ensemble.manifest(), made.path)));
+  if (made.finished) return kDone;
   session.Say(fmt::format(
       "stopped early: the bounds hold, but could be tighter; the same command with --resume goes "
       "on from '{}'",
-      options.journal));
+      options.bound().journal));
   return kStoppedEarly;
 }
 
@@ -111,7 +133,9 @@ void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
       ->group("native");
   command
       .add_option("--proof", native.proof,
-                  "native: also write a proof that lucid-check --level proof checks")
+                  "native: the proof for lucid-check, beside the certificate (default: RUN/proof)")
+      ->group("native");
+  command.add_flag("--no-proof", arguments.no_proof, "native: write none; the bounds are unproved")
       ->group("native");
   command
       .add_option_function<std::int64_t>(

@@ -2,23 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/files.h"
-#include "certify.h"
 #include "command.h"
 #include "lucid/audit/audit.h"
-#include "lucid/baselines/evaluation.h"
+#include "lucid/certify/certify.h"
 #include "lucid/data/dataset.h"
 #include "lucid/data/synthetic.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/evaluation/evaluation.h"
 #include "lucid/report/leak_map.h"
 #include "lucid/report/leak_picture.h"
 #include "lucid/report/report.h"
-#include "lucid/verify/bound.h"
 
 namespace lucid::app {
 namespace {
@@ -86,28 +85,19 @@ struct DemoResult {
   std::string page, picture, certificate_path;
 };
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // As `lucid bound RUN`.
-Status Certify(const Session& session, const std::string& run, const std::string& path) {
+Status Bound(const Session& session, const std::string& run) {
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
-  NativeBoundOptions options;
-  options.seed = session.seed;
-  options.threads = session.threads;
-  options.time_limit = kBoundLimit;
-  options.command = session.arguments;
-  BoundRecorder recorder;
-  recorder.Listen(options);
-  LUCID_ASSIGN(Certificate certificate,
-               ComputeBounds(ensemble, options, session.Progress(), session.stop));
-  LUCID_TRY(recorder.Save(run, certificate));
-  GuardParts parts;
-  parts.spatial_options.time_limit =
+  CertifyOptions options;
+  BoundOptions& bound = options.bound();
+  bound.seed = session.seed;
+  bound.threads = session.threads;
+  bound.time_limit = kBoundLimit;
+  bound.command = session.arguments;
+  options.spatial_options.time_limit =
       kSpatialLimit * std::max(1.0, static_cast<double>(ensemble.members()) / kUsualRows);
-  LUCID_TRY(BuildGuardParts(session, parts, ensemble, run, certificate));
-  return SaveCertificate(certificate, path);
+  LUCID_TRY(Certify(ensemble, run, options, session.Progress(), session.stop));
+  return Ok();
 }
 
 // As `lucid evaluate RUN`.
@@ -164,13 +154,12 @@ Result<DemoResult> RunSteps(const Session& session, const DemoArguments& argumen
                                               session.Progress(), session.stop));
   result.certificate_path = PathIn(run, kCertificateFile);
   const auto timed = [](double& seconds, const auto& step) -> Status {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Status status = step();
     seconds = SecondsSince(start);
     return status;
   };
-  LUCID_TRY(
-      timed(result.bound_seconds, [&] { return Certify(session, run, result.certificate_path); }));
+  LUCID_TRY(timed(result.bound_seconds, [&] { return Bound(session, run); }));
   LUCID_TRY(timed(result.evaluation_seconds, [&] { return Measure(session, run, dataset); }));
   LUCID_TRY(timed(result.audit_seconds, [&] { return Attack(session, run, dataset); }));
   LUCID_TRY(timed(result.report_seconds, [&] { return Show(session, arguments, run, result); }));

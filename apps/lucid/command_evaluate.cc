@@ -1,20 +1,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/files.h"
 #include "command.h"
-#include "lucid/baselines/evaluation.h"
+#include "lucid/certificate/receipt.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/evaluation/evaluation.h"
 
 namespace lucid::app {
 namespace {
 
 struct EvaluateArguments {
-  std::string run, test, out, csv, latex, mechanism = "paper", accountant = "tight";
+  std::string run, test, out, csv, latex, mechanism = "paper", accountant = "tight",
+                                          recipe = "default";
   std::vector<std::string> methods;
   bool clip_rows = false, seeded_noise = false;
   std::optional<std::int64_t> epochs, batch;
@@ -28,16 +31,6 @@ struct RunData {
   std::optional<Table> train;  // if it is needed and still there
 };
 
-// The data folder of the run, if it still holds what the run was trained on.
-Result<Dataset> DataOf(const Manifest& manifest, bool clip) {
-  LUCID_ASSIGN(Dataset dataset,
-               LoadDataset(manifest.data_directory, {.clip = clip, .max_rows = manifest.rows}));
-  if (dataset.schema_digest != manifest.schema_digest) {
-    return Mismatch(fmt::format("'{}' has another schema than the run", manifest.data_directory));
-  }
-  return dataset;
-}
-
 Result<RunData> LoadRows(const EvaluateArguments& arguments, const Manifest& manifest,
                          bool needs_training) {
   RunData data;
@@ -47,7 +40,7 @@ Result<RunData> LoadRows(const EvaluateArguments& arguments, const Manifest& man
     data.test_source = arguments.test;
     if (!needs_training) return data;
   }
-  Result<Dataset> dataset = DataOf(manifest, arguments.clip_rows);
+  Result<Dataset> dataset = LoadRunData(manifest);
   if (arguments.test.empty()) {
     if (!dataset.ok()) {
       return Error{dataset.error().kind,
@@ -83,9 +76,11 @@ Result<EvaluationOptions> OptionsOf(const Session& session, const EvaluateArgume
     TrainOptions train = of_run.ok() ? *of_run : TrainOptions{.seed = session.seed};
     train.epochs = arguments.epochs.value_or(train.epochs);
     train.batch = arguments.batch.value_or(train.batch);
+    if (arguments.batch) train.batches = 0;  // as many as the data has
     train.rate = arguments.rate.value_or(train.rate);
     options.train = train;
   }
+  options.recipe = arguments.recipe == "default";
   if (arguments.seeded_noise) options.noise_seed = session.seed;
   options.threads = session.threads;
   return options;
@@ -93,6 +88,7 @@ Result<EvaluationOptions> OptionsOf(const Session& session, const EvaluateArgume
 
 Result<ExitCode> RunEvaluate(const Session& session, const EvaluateArguments& arguments) {
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
+  SayAdjacency(session, opened.manifest);
   LUCID_ASSIGN(const EvaluationOptions options, OptionsOf(session, arguments, opened.manifest));
   const bool needs_training = options.methods.empty() ||
                               std::ranges::count(options.methods, Method::kDpSgd) > 0 ||
@@ -101,6 +97,12 @@ Result<ExitCode> RunEvaluate(const Session& session, const EvaluateArguments& ar
   LUCID_ASSIGN(Evaluation evaluation,
                Evaluate(arguments.run, data.test, data.train ? &*data.train : nullptr, options,
                         session.Progress(), session.stop));
+  const std::string certificate =
+      GivenOrInRun(options.certificate, arguments.run, kCertificateFile);
+  if (std::filesystem::exists(certificate)) {
+    LUCID_ASSIGN(const Standing standing, StandingOf(certificate));
+    session.Say(fmt::format("the guards' bounds are {}", NameOf(standing)));
+  }
   evaluation.command = session.arguments;
   evaluation.test = data.test_source;
   for (const auto& [method, why] : evaluation.left_out) {
@@ -134,11 +136,17 @@ void AddBaselineOptions(CLI::App& command, EvaluateArguments& arguments) {
   group(command.add_option("--epochs", arguments.epochs, "Epochs (default: the run's)"));
   group(command.add_option("--batch", arguments.batch, "Rows per batch (default: the run's)"));
   group(command.add_option("--lr", arguments.rate, "Learning rate (default: the run's)"));
+  group(command
+            .add_option("--recipe", arguments.recipe,
+                        "dpsgd: default (the public recipe of private training), or paper (the "
+                        "run's own batch, epochs and rate, and --clip-norm)")
+            ->check(CLI::IsMember({"default", "paper"}))
+            ->capture_default_str());
   group(command.add_option("--delta", evaluation.delta, "dpsgd: delta of (epsilon, delta)-DP")
             ->capture_default_str());
   group(command
             .add_option("--clip-norm", evaluation.clip,
-                        "dpsgd: the largest norm of an example's gradient")
+                        "dpsgd --recipe paper: the largest norm of an example's gradient")
             ->capture_default_str());
   group(command
             .add_option("--accountant", arguments.accountant,
@@ -177,7 +185,7 @@ void AddEvaluateCommand(CLI::App& root, Session& session) {
   command->add_option("--certificate", arguments->evaluation.certificate,
                       "The guards' certificate (default: RUN/certificate.json)");
   command->add_flag("--clip", arguments->clip_rows,
-                    "Clip values of rows outside [0,1] instead of refusing them");
+                    "With --test: clip values outside [0,1] instead of refusing them");
   command->add_option("--out", arguments->out, "The result (default: RUN/evaluation.json)");
   command->add_option("--csv", arguments->csv, "Also write the rows as CSV");
   command->add_option("--latex", arguments->latex, "Also write a LaTeX table");

@@ -60,7 +60,7 @@ void AddImportCommand(CLI::App& root, Session& session) {
                     "Accept rows without a network (the run is marked partial)");
   command
       ->add_option("--rows", arguments->load.max_rows,
-                   "Use only the first rows of the training file")
+                   "Use only so many rows of the training file, chosen by a public hash")
       ->check(CLI::PositiveNumber);
   command->add_flag("--clip", arguments->load.clip,
                     "Clip values outside [0,1] instead of refusing them");

@@ -11,6 +11,7 @@
 #include "data/byte_source.h"
 #include "data/csv.h"
 #include "data/table_reader.h"
+#include "lucid/certificate/receipt.h"
 #include "lucid/guard/guard.h"
 
 namespace lucid::app {
@@ -37,7 +38,8 @@ Result<GuardKey> Key(const Session& session, const std::string& path) {
   return key;
 }
 
-void Warn(const Session& session, const Guard& guard) {
+void Warn(const Session& session, const Guard& guard, Standing standing) {
+  session.Say(fmt::format("the certificate's bounds are {}", NameOf(standing)));
   for (const std::string& warning : guard.Warnings()) session.Say("warning: " + warning);
   if (guard.options().epsilon > 0) {
     session.Say(
@@ -93,7 +95,8 @@ std::string ToCsv(const std::vector<std::int32_t>& labels, const Schema& schema,
   return text;
 }
 
-nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Guard& guard) {
+nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Guard& guard,
+                              Standing standing) {
   nlohmann::ordered_json document;
   document["rows"] = labels.size();
   document["classes"] = guard.schema().label().categories;
@@ -101,6 +104,7 @@ nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Gua
   document["mechanism"] = NameOf(guard.options().mechanism);
   document["epsilon"] = guard.mechanism().epsilon();
   document["effective_epsilon"] = guard.mechanism().EffectiveEpsilon();
+  document["certificate"] = NameOf(standing);
   document["labels"] = labels;
   return document;
 }
@@ -118,13 +122,15 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   }
   LUCID_ASSIGN(const GuardKey key, Key(session, key_path));
   LUCID_ASSIGN(const Guard guard, Guard::Open(arguments.run, arguments.certificate, options, key));
-  Warn(session, guard);
+  LUCID_ASSIGN(const Standing standing,
+               StandingOf(GivenOrInRun(arguments.certificate, arguments.run, kCertificateFile)));
+  Warn(session, guard, standing);
   LUCID_ASSIGN(const std::vector<float> rows, ReadRows(guard, arguments.input));
   LUCID_ASSIGN(const std::vector<std::int32_t> labels, Labels(session, guard, rows));
   const std::string text = ToCsv(labels, guard.schema(), arguments.names);
   if (!arguments.out.empty()) LUCID_TRY(WriteFileAtomically(arguments.out, text));
   if (session.json) {
-    LUCID_TRY(PrintJson(ToJson(labels, guard)));
+    LUCID_TRY(PrintJson(ToJson(labels, guard, standing)));
   } else if (arguments.out.empty()) {
     LUCID_TRY(Print(text));
   }

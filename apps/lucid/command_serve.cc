@@ -1,8 +1,7 @@
 // lucid serve: the guarded, label-only HTTP server.
 #include <fmt/format.h>
+#include <semaphore.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -22,34 +21,41 @@ struct ServeArguments {
   std::string ready_file;
 };
 
-// Calls `hung_up` on a thread of its own for every SIGHUP.
+// Counts the SIGHUPs that nobody has seen yet. A handler may touch nothing but such a semaphore.
+sem_t hang_ups;
+
+// Calls `hung_up` on a thread of its own for every SIGHUP. At most one watcher at a time.
 class HangUpWatcher {
  public:
-  explicit HangUpWatcher(std::function<void()> hung_up)
-      : hung_up_(std::move(hung_up)), signals_(io_, SIGHUP) {
-    Wait();  // before the loop runs: one without work would end
-    thread_ = std::thread([this] { io_.run(); });
+  explicit HangUpWatcher(std::function<void()> hung_up) : hung_up_(std::move(hung_up)) {
+    sem_init(&hang_ups, 0, 0);
+    struct sigaction action {};
+    action.sa_handler = [](int) { sem_post(&hang_ups); };
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGHUP, &action, &before_);
+    thread_ = std::jthread([this](const std::stop_token& done) { Watch(done); });
   }
   ~HangUpWatcher() {
-    io_.stop();
-    thread_.join();
+    sigaction(SIGHUP, &before_, nullptr);
+    thread_.request_stop();
+    sem_post(&hang_ups);  // it wakes the thread, which sees the request
   }
   HangUpWatcher(const HangUpWatcher&) = delete;
   HangUpWatcher& operator=(const HangUpWatcher&) = delete;
 
  private:
-  void Wait() {
-    signals_.async_wait([this](const boost::system::error_code& error, int) {
-      if (error) return;
+  void Watch(const std::stop_token& done) {
+    while (true) {
+      while (sem_wait(&hang_ups) != 0) {  // a signal in between
+      }
+      if (done.stop_requested()) return;
       hung_up_();
-      Wait();
-    });
+    }
   }
 
   std::function<void()> hung_up_;
-  boost::asio::io_context io_{1};
-  boost::asio::signal_set signals_;
-  std::thread thread_;
+  struct sigaction before_ {};
+  std::jthread thread_;
 };
 
 // What a program that started this one waits for: where it listens, with the ports chosen.
@@ -118,6 +124,8 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--key-file", options.key_file, "The guard's secret; created on first use")
       ->required();
   command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
+  command.add_flag("--unchecked", options.unchecked,
+                   "Serve although lucid-check has not accepted the bounds");
   command
       .add_option("--grid-bits", options.guard.grid_bits,
                   "Round inputs to multiples of 2^-BITS first (0: not)")
@@ -197,7 +205,7 @@ void AddServeCommand(CLI::App& root, Session& session) {
       AddCommand(root, session, "serve", "Guarded label-only access over HTTP",
                  "lucid data synth2d --rows 40 --out points && lucid train --data points --arch "
                  "2x10 --out run && lucid bound run --time-limit 1m && lucid serve run --key-file "
-                 "guard.key",
+                 "guard.key --unchecked",
                  [&session, arguments] { return RunServe(session, *arguments); });
   command->add_option("run", arguments->options.run, "Folder of the run")->required();
   AddGuardOptions(*command, *arguments);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -11,12 +12,28 @@ namespace lucid::app {
 namespace {
 
 struct TrainArguments {
-  std::string data, arch = "2x50", out, shard, preset = "paper", schedule;
+  std::string data, arch = "2x50", out, shard, preset = "paper", schedule, reference;
   LoadOptions load;
   EnsembleOptions ensemble;
   std::vector<std::string> merge;
   const CLI::Option* merging = nullptr;  // given, perhaps without a folder
+  const CLI::App* command = nullptr;     // says what was given
 };
+
+using Json = nlohmann::ordered_json;
+
+Json PrivateJson(const TrainSummary& s) {
+  if (!s.private_run) return nullptr;
+  const PrivacyStatement& p = s.private_run->statement;
+  return {{"epsilon", p.epsilon},
+          {"delta", p.delta},
+          {"sigma", p.sigma},
+          {"clip", p.clip},
+          {"sampling_rate", p.sampling_rate},
+          {"steps", p.steps},
+          {"seeded", s.private_run->seeded},
+          {"not_finite", s.not_finite}};
+}
 
 nlohmann::ordered_json ToJson(const TrainSummary& s) {
   const auto number = [](double value) {
@@ -24,6 +41,16 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
   };
   return {{"run", s.run},
           {"rows", s.rows},
+          {"unit", s.unit},
+          {"units", s.units},
+          {"adjacency", s.adjacency},
+          {"expected_rows", s.expected_rows == 0 ? Json(nullptr) : Json(s.expected_rows)},
+          {"expected_rows_from", s.expected_rows == 0   ? Json(nullptr)
+                                 : s.expected_from_data ? Json("data")
+                                                        : Json("declared")},
+          {"private", PrivateJson(s)},
+          {"declared",
+           s.declared ? Json{{"r", s.declared->r}, {"bound", s.declared->bound()}} : Json(nullptr)},
           {"members", s.members},
           {"parameters", s.parameters},
           {"partial", s.partial},
@@ -36,10 +63,29 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
           {"instruction_set", s.instruction_set}};
 }
 
+// A line per promise that this run can keep.
+std::string PromiseText(const TrainSummary& s) {
+  std::string text;
+  if (s.private_run && s.private_run->seeded) {
+    text += "promise full: no, the noise came from the seed: nothing is private\n";
+  } else if (s.private_run) {
+    text += fmt::format(
+        "promise full: (epsilon {}, delta {:.3g}) for each {}, any number of answers{}\n",
+        s.private_run->statement.epsilon, s.private_run->statement.delta,
+        s.unit == "row" ? "row" : "unit of column " + s.unit,
+        s.declared ? "" : "; it needs declared bounds: --declare");
+  }
+  text += fmt::format(
+      "promise labels: {} (adjacency: {}){}\n",
+      s.not_finite > 0 ? "no, some members are not finite" : "after lucid bound has certified it",
+      s.adjacency, s.partial ? ", only for the units that have a member" : "");
+  return text;
+}
+
 std::string ToText(const TrainSummary& s, std::string_view done) {
   std::string text = fmt::format(
       "{} networks of {} parameters{}\n", s.members + (s.complete ? 1 : 0), s.parameters,
-      s.partial ? fmt::format(" (partial: {} of {} leave-one-outs)", s.members, s.rows) : "");
+      s.partial ? fmt::format(" (partial: {} of {} leave-one-outs)", s.members, s.units) : "");
   if (s.complete) {
     text += fmt::format("train accuracy {:.2f} %", 100 * s.train_accuracy);
     if (std::isfinite(s.test_accuracy)) {
@@ -51,11 +97,26 @@ std::string ToText(const TrainSummary& s, std::string_view done) {
     text += fmt::format("{} {} networks in {:.1f} s ({:.1f}/s, {})\n", done, s.trained_now,
                         s.seconds, s.networks_per_second, s.instruction_set);
   }
+  if (s.complete) text += PromiseText(s);
   text += s.complete ? fmt::format("run: {}\n", s.run)
                      : fmt::format(
                            "shard done; when all are: the same command with --merge instead of "
                            "--shard\n");
   return text;
+}
+
+// The recipe of the presets that clip, but for what the command line gives.
+void ApplyRecipe(const TrainArguments& arguments, std::int64_t rows, TrainOptions& train) {
+  if (train.method == TrainOptions::Method::kPlain) return;
+  const std::int64_t expected =
+      train.expected_rows > 0 ? train.expected_rows : RoundedToOneDigit(rows);
+  const TrainOptions recipe = RecipeFor(train, expected);
+  const auto given = [&](const char* name) { return arguments.command->count(name) > 0; };
+  if (!given("--batch")) train.batch = recipe.batch;
+  if (!given("--epochs")) train.epochs = recipe.epochs;
+  if (!given("--lr")) train.rate = recipe.rate;
+  if (!given("--clip-norm")) train.clip = recipe.clip;
+  if (!given("--schedule")) train.schedule = recipe.schedule;
 }
 
 Result<ExitCode> RunTrain(const Session& session, const TrainArguments& arguments) {
@@ -67,7 +128,22 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
     LUCID_ASSIGN(options.shard, Shard::Parse(arguments.shard));
   }
   LUCID_TRY(options.train.Validate());
-  LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, arguments.load));
+  const bool is_private = options.train.method == TrainOptions::Method::kPrivate;
+  if (is_private && arguments.load.max_rows > 0) {
+    return InvalidInput("--rows chooses by looking at the data: private training takes all rows");
+  }
+  LoadOptions load = arguments.load;
+  // Private training is total: a value that does not fit is clipped, by a rule about its row alone.
+  load.clip = load.clip || is_private;
+  LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, load));
+  ApplyRecipe(arguments, dataset.train.rows(), options.train);
+  // Without a unit column every row is a unit of its own.
+  options.train.rows_per_unit =
+      dataset.train.has_units() ? std::max<std::int64_t>(load.rows_per_unit, 1) : 1;
+  if (!arguments.reference.empty()) {
+    LUCID_ASSIGN(options.reference, LoadTable(arguments.reference, dataset.schema, {.clip = true},
+                                              /*label_required=*/false));
+  }
   LUCID_ASSIGN(const Architecture architecture,
                Architecture::FromName(arguments.arch, dataset.features(), dataset.classes()));
   std::vector<std::string> folders = arguments.merge;
@@ -83,10 +159,46 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   return kDone;
 }
 
+// Clipping, noise, and what training may know of the size of the data.
+void AddPrivateOptions(CLI::App& command, TrainArguments& arguments) {
+  TrainOptions& train = arguments.ensemble.train;
+  command
+      .add_option("--expected-rows", train.expected_rows,
+                  "How many rows training is meant for (default: the rows to one digit; private "
+                  "training has no default)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--batches", train.batches, "Batches per epoch instead of rows / batch")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--clip-norm", train.clip, "Largest norm of a unit's gradient")
+      ->capture_default_str();
+  command.add_option("--train-epsilon", train.epsilon, "Epsilon of private training")
+      ->capture_default_str();
+  command.add_option("--train-delta", train.delta,
+                     "Delta of private training (default: 1e-6, or 1 / (10 expected rows))");
+  command
+      .add_option("--rows-per-unit", arguments.load.rows_per_unit,
+                  "Keep at most so many rows of each unit, chosen by a public hash")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--secret", arguments.ensemble.secret_file,
+                     "File of the secret that noise comes from (default: RUN/secret, made anew)");
+  command.add_flag("--seeded-noise", arguments.ensemble.seeded_noise,
+                   "Noise from --seed, to repeat an experiment: nothing is private");
+  command
+      .add_option("--declare", arguments.ensemble.declare,
+                  "Declare bounds: this share of N's median confidence (private: 0.05)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--reference", arguments.reference,
+                     "CSV of rows of people who are not in the data, for that median (default: "
+                     "10,000 inputs of the domain)");
+}
+
 // Our own SGD's options, which a command in its place would not see.
 void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
-  for (const char* name : {"--preset", "--epochs", "--batch", "--lr", "--weight-decay",
-                           "--schedule", "--momentum", "--average-epochs", "--instruction-set"}) {
+  for (const char* name :
+       {"--preset", "--epochs", "--batch", "--lr", "--weight-decay", "--schedule", "--momentum",
+        "--average-epochs", "--instruction-set", "--expected-rows", "--batches", "--clip-norm",
+        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--rows",
+        "--rows-per-unit"}) {
     trainer->excludes(command.get_option(name));
   }
 }
@@ -97,6 +209,17 @@ Status PrintSummary(const Session& session, const TrainSummary& summary, std::st
   return session.json ? PrintJson(ToJson(summary)) : Print(ToText(summary, done));
 }
 
+void SayAdjacency(const Session& session, const Manifest& manifest) {
+  if (manifest.adjacency == Adjacency::kBlanked) {
+    session.Say(
+        "adjacency blanked: this run is of an older version, whose members were trained with a "
+        "blank in the row's place and not without the row; train again for 'unit removed'");
+  }
+  if (manifest.adjacency == Adjacency::kAsTrainedElsewhere) {
+    session.Say("adjacency as trained elsewhere: what the members left out is not known here");
+  }
+}
+
 void AddTrainCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<TrainArguments>();
   TrainOptions& train = arguments->ensemble.train;
@@ -105,6 +228,7 @@ void AddTrainCommand(CLI::App& root, Session& session) {
                  "lucid data synth2d --rows 700 --out points && lucid train --data points --arch "
                  "2x50 --out run",
                  [&session, arguments] { return RunTrain(session, *arguments); });
+  arguments->command = command;
   command
       ->add_option("--data", arguments->data,
                    "Folder with schema.csv, train.csv[.gz], test.csv[.gz]")
@@ -117,11 +241,16 @@ void AddTrainCommand(CLI::App& root, Session& session) {
   // The preset is applied as soon as it is seen; the options after it in this list override it,
   // because CLI11 processes options in the order in which they were added.
   command
-      ->add_option("--preset", arguments->preset,
-                   "paper (constant rate) or stable (cosine decay: members lie closer together)")
-      ->check(CLI::IsMember({"paper", "stable"}))
+      ->add_option(
+          "--preset", arguments->preset,
+          "paper (constant rate), stable (cosine decay: members lie closer together), "
+          "clipped (each unit's pull is bounded) or private (with noise: the full promise)")
+      ->check(CLI::IsMember({"paper", "stable", "clipped", "private"}))
       ->capture_default_str()
-      ->each([&train](const std::string& name) { train = TrainOptions::Preset(name).value(); });
+      ->each([&train, arguments](const std::string& name) {
+        train = TrainOptions::Preset(name).value();
+        if (name == "private") arguments->ensemble.declare = 0.05;
+      });
   command->add_option("--epochs", train.epochs, "Passes over the data")->capture_default_str();
   command->add_option("--batch", train.batch, "Rows per step")->capture_default_str();
   command->add_option("--lr", train.rate, "Learning rate at the start")->capture_default_str();
@@ -139,9 +268,10 @@ void AddTrainCommand(CLI::App& root, Session& session) {
       ->add_option("--average-epochs", train.average_epochs,
                    "Average the weights after each of the last so many epochs (0: off)")
       ->capture_default_str();
+  AddPrivateOptions(*command, *arguments);
   command
       ->add_option("--rows", arguments->load.max_rows,
-                   "Use only the first rows of the training file")
+                   "Use only so many rows of the training file, chosen by a public hash")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--members", arguments->ensemble.members,
@@ -162,6 +292,10 @@ void AddTrainCommand(CLI::App& root, Session& session) {
       ->add_option("--instruction-set", arguments->ensemble.instruction_set,
                    "auto, avx512, avx2 or portable (the weights are the same bits)")
       ->capture_default_str();
+  command->add_flag("!--unchecked-trainer", arguments->ensemble.check_trainer,
+                    "Do not try first whether the --trainer is seeded, knows no order of the rows "
+                    "and leaves out what it is told");
+  arguments->ensemble.check_trainer = true;
   RefuseWithTrainer(*command,
                     command->add_option("--trainer", arguments->ensemble.trainer,
                                         "Train each network with this shell command, which reads "

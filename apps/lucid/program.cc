@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lucid/base/version.h"
+#include "numeric/floating_point.h"
 
 namespace lucid::app {
 namespace {
@@ -95,6 +96,10 @@ int Parse(CLI::App& root, int argc, char** argv) {
 int RunProgram(int argc, char** argv, const std::string& name, const std::string& description,
                const std::function<void(CLI::App& root, Session& session)>& add) {
   try {
+    if (const Status mode = CheckFloatingPoint(); !mode.ok()) {
+      Complain(name + ": " + mode.error().message);
+      return 2;
+    }
     const SignalWatcher watcher;
     std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error with a message
     std::signal(SIGXFSZ, SIG_IGN);  // so is a file size limit

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "baselines/labels.h"
 #include "baselines/privacy_noise.h"
-#include "lucid/baselines/evaluation.h"
+#include "evaluation/labels.h"
 #include "lucid/baselines/naive_idp.h"
+#include "lucid/evaluation/evaluation.h"
 #include "lucid/guard/guard.h"
 
 namespace lucid {

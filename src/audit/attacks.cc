@@ -134,32 +134,33 @@ std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
   return best;
 }
 
-bool NeedsDisagreements(Attack attack) {
-  return attack == Attack::kDistinguisher || attack == Attack::kAveraging;
+bool NeedsDisagreements(AuditAttack attack) {
+  return attack == AuditAttack::kDistinguisher || attack == AuditAttack::kAveraging;
 }
 
-Result<double> Score(Attack attack, const Subject& subject, const Oracle& ask, Stream& stream) {
+Result<double> Score(AuditAttack attack, const Subject& subject, const Oracle& ask,
+                     Stream& stream) {
   switch (attack) {
-    case Attack::kGap:
+    case AuditAttack::kGap:
       return GapScore(subject, ask);
-    case Attack::kNoise:
+    case AuditAttack::kNoise:
       return NoiseScore(subject, ask, stream);
-    case Attack::kBoundary:
+    case AuditAttack::kBoundary:
       return BoundaryScore(subject, ask, stream);
-    case Attack::kDistinguisher:
+    case AuditAttack::kDistinguisher:
       return DisagreementScore(subject.disagreements.first(1), ask);
     default:
       return DisagreementScore(subject.disagreements, ask);
   }
 }
 
-std::int64_t QueriesOf(Attack attack, std::int64_t duplicates) {
+std::int64_t QueriesOf(AuditAttack attack, std::int64_t duplicates) {
   switch (attack) {
-    case Attack::kNoise:
+    case AuditAttack::kNoise:
       return kCopies;
-    case Attack::kBoundary:
+    case AuditAttack::kBoundary:
       return 1 + kDirections * (1 + kDistanceSteps);
-    case Attack::kAveraging:
+    case AuditAttack::kAveraging:
       return duplicates;
     default:
       return 1;

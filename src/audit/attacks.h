@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "baselines/labels.h"
+#include "evaluation/labels.h"
 #include "lucid/audit/audit.h"
 #include "random/stream.h"
 
@@ -36,12 +36,12 @@ std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
 using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;
 inline constexpr std::int32_t kRefused = -1;
 
-bool NeedsDisagreements(Attack attack);
+bool NeedsDisagreements(AuditAttack attack);
 
 // What the attacker thinks after asking: higher means "in". Requires: not kTiming; disagreements if
 // the attack needs them. Errors: of `ask`.
-Result<double> Score(Attack attack, const Subject& subject, const Oracle& ask, Stream& stream);
+Result<double> Score(AuditAttack attack, const Subject& subject, const Oracle& ask, Stream& stream);
 // The most queries that Score asks.
-std::int64_t QueriesOf(Attack attack, std::int64_t duplicates);
+std::int64_t QueriesOf(AuditAttack attack, std::int64_t duplicates);
 
 }  // namespace lucid

@@ -48,7 +48,7 @@ TEST(Attacks, TheDistinguisherTellsTheTwoWorldsApart) {
   const Table train = Grid();
   const auto disagreements = FindDisagreements(network, without, train, 5, stream);
   const Subject subject{train.row(0), train.y[0], disagreements};
-  for (const Attack attack : {Attack::kDistinguisher, Attack::kAveraging}) {
+  for (const AuditAttack attack : {AuditAttack::kDistinguisher, AuditAttack::kAveraging}) {
     EXPECT_TRUE(NeedsDisagreements(attack));
     const auto score = [&](const NetworkLabels& world) {
       return Score(
@@ -64,16 +64,16 @@ TEST(Attacks, ScoresOfRowsAreWhatTheirNamesSay) {
   const Table train = Grid();
   const NetworkLabels network = Threshold(0.495);  // right on every row
   const Oracle ask = [&](auto x) { return network(x); };
-  const auto score = [&](Attack attack, std::int64_t row) {
+  const auto score = [&](AuditAttack attack, std::int64_t row) {
     Stream stream(2, "score");
     EXPECT_FALSE(NeedsDisagreements(attack));
     return Score(attack, {train.row(row), train.y[row]}, ask, stream).value();
   };
-  EXPECT_EQ(score(Attack::kGap, 0), 1);
-  EXPECT_EQ(score(Attack::kNoise, 0), 1) << "ten deviations from the boundary";
-  EXPECT_LT(score(Attack::kNoise, 20), 1) << "beside the boundary";
-  EXPECT_LT(score(Attack::kBoundary, 20), score(Attack::kBoundary, 0));
-  EXPECT_GE(score(Attack::kBoundary, 0), 0.49);
+  EXPECT_EQ(score(AuditAttack::kGap, 0), 1);
+  EXPECT_EQ(score(AuditAttack::kNoise, 0), 1) << "ten deviations from the boundary";
+  EXPECT_LT(score(AuditAttack::kNoise, 20), 1) << "beside the boundary";
+  EXPECT_LT(score(AuditAttack::kBoundary, 20), score(AuditAttack::kBoundary, 0));
+  EXPECT_GE(score(AuditAttack::kBoundary, 0), 0.49);
 }
 
 TEST(Attacks, AskNoMoreThanTheySay) {
@@ -82,8 +82,8 @@ TEST(Attacks, AskNoMoreThanTheySay) {
   Stream stream(3, "count");
   const auto disagreements = FindDisagreements(network, Threshold(0.51), train, 9, stream);
   const Subject subject{train.row(20), train.y[20], disagreements};
-  for (const Attack attack : AllAttacks()) {
-    if (attack == Attack::kTiming) continue;
+  for (const AuditAttack attack : AllAttacks()) {
+    if (attack == AuditAttack::kTiming) continue;
     std::int64_t asked = 0;
     const Oracle ask = [&](auto x) {
       ++asked;
@@ -101,8 +101,8 @@ TEST(Attacks, AnAccessThatFailsEndsThem) {
   const auto disagreements = FindDisagreements(Threshold(0.5), Threshold(0.51), train, 9, stream);
   const Subject subject{train.row(20), train.y[20], disagreements};
   const Oracle ask = [](auto) -> Result<std::int32_t> { return IoError("the server is away"); };
-  for (const Attack attack : AllAttacks()) {
-    if (attack == Attack::kTiming) continue;
+  for (const AuditAttack attack : AllAttacks()) {
+    if (attack == AuditAttack::kTiming) continue;
     const auto score = Score(attack, subject, ask, stream);
     ASSERT_FALSE(score.ok()) << NameOf(attack);
     EXPECT_EQ(score.error().message, "the server is away");

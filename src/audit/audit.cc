@@ -9,12 +9,14 @@
 
 #include "audit/auditor.h"
 #include "lucid/base/version.h"
+#include "lucid/data/units.h"
 
 namespace lucid {
 namespace {
 
-constexpr Attack kAttacks[] = {Attack::kGap,           Attack::kNoise,     Attack::kBoundary,
-                               Attack::kDistinguisher, Attack::kAveraging, Attack::kTiming};
+constexpr AuditAttack kAttacks[] = {AuditAttack::kGap,       AuditAttack::kNoise,
+                                    AuditAttack::kBoundary,  AuditAttack::kDistinguisher,
+                                    AuditAttack::kAveraging, AuditAttack::kTiming};
 constexpr std::string_view kAttackNames[] = {"gap",           "noise",     "boundary",
                                              "distinguisher", "averaging", "timing"};
 constexpr World kWorlds[] = {World::kLeaveOneOut, World::kRecertified, World::kTrainTest,
@@ -24,17 +26,19 @@ constexpr std::string_view kWorldNames[] = {"leave-one-out", "re-certified", "tr
 
 }  // namespace
 
-std::string_view NameOf(Attack attack) { return kAttackNames[static_cast<std::size_t>(attack)]; }
+std::string_view NameOf(AuditAttack attack) {
+  return kAttackNames[static_cast<std::size_t>(attack)];
+}
 
-Result<Attack> AttackNamed(std::string_view name) {
-  for (const Attack attack : kAttacks) {
+Result<AuditAttack> AttackNamed(std::string_view name) {
+  for (const AuditAttack attack : kAttacks) {
     if (NameOf(attack) == name) return attack;
   }
   return InvalidInput(
       fmt::format("unknown attack '{}': use {}", name, fmt::join(kAttackNames, ", ")));
 }
 
-std::span<const Attack> AllAttacks() { return kAttacks; }
+std::span<const AuditAttack> AllAttacks() { return kAttacks; }
 
 std::string_view NameOf(World world) { return kWorldNames[static_cast<std::size_t>(world)]; }
 
@@ -78,7 +82,7 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
                        std::stop_token stop) {
   LUCID_TRY(options.Validate());
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run, progress));
-  if (TableDigest(train) != ensemble.manifest().train_digest) {
+  if (!IsDigestOf(train, ensemble.manifest().train_digest)) {
     return Mismatch("the training rows are not those of the run: their digests differ");
   }
   LUCID_ASSIGN(Auditor auditor,

@@ -10,17 +10,18 @@
 #include "audit/http_client.h"
 #include "audit/recertified.h"
 #include "base/parallel.h"
-#include "baselines/guard_files.h"
-#include "baselines/trained_baselines.h"
+#include "evaluation/guard_files.h"
+#include "evaluation/trained_baselines.h"
 #include "lucid/baselines/private_training.h"
 
 namespace lucid {
 namespace {
 
 constexpr double kNotApplicable = std::numeric_limits<double>::quiet_NaN();
-constexpr Attack kRowAttacks[] = {Attack::kGap, Attack::kNoise, Attack::kBoundary};
-constexpr Attack kGames[] = {Attack::kGap, Attack::kNoise, Attack::kBoundary,
-                             Attack::kDistinguisher, Attack::kAveraging};
+constexpr AuditAttack kRowAttacks[] = {AuditAttack::kGap, AuditAttack::kNoise,
+                                       AuditAttack::kBoundary};
+constexpr AuditAttack kGames[] = {AuditAttack::kGap, AuditAttack::kNoise, AuditAttack::kBoundary,
+                                  AuditAttack::kDistinguisher, AuditAttack::kAveraging};
 // How often a target is asked with new keys where one guess costs one query.
 constexpr std::int64_t kKeys = 8;
 // About so many inputs are decided by all networks for one row of Naive-iDP.
@@ -48,11 +49,16 @@ double ClaimOf(Method method, std::optional<World> world, double epsilon, std::i
   }
 }
 
-Table WithoutRow(const Table& table, std::int64_t row) {
-  Table rest = table;
-  const auto at = rest.x.begin() + row * table.features;
-  rest.x.erase(at, at + table.features);
-  rest.y.erase(rest.y.begin() + row);
+// The table without the unit of a row.
+Table WithoutUnitOf(const Table& table, std::int64_t row) {
+  Table rest;
+  rest.features = table.features;
+  for (std::int64_t i = 0; i < table.rows(); ++i) {
+    if (i == row || (table.has_units() && table.unit_ids[i] == table.unit_ids[row])) continue;
+    rest.x.insert(rest.x.end(), table.row(i).begin(), table.row(i).end());
+    rest.y.push_back(table.y[i]);
+    if (table.has_units()) rest.unit_ids.push_back(table.unit_ids[i]);
+  }
   return rest;
 }
 
@@ -134,7 +140,7 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
   const auto at_network = [&access](const NetworkLabels& network) {
     return [&](std::span<const float> x) { return access.Ask(network, x); };
   };
-  for (const Attack attack : kGames) {
+  for (const AuditAttack attack : kGames) {
     if (!Asked(attack)) continue;
     const auto oracle = [&](std::int64_t target, Side side) -> Oracle {
       return at_network(side == Side::kIn ? network_ : targets_[target].without);
@@ -143,16 +149,17 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
                           NewRow(attack, name, method, World::kLeaveOneOut, epsilon)));
   }
   if (method == Method::kExact) LUCID_TRY(AttackRecertified(access, epsilon));
-  for (const Attack attack : kRowAttacks) {
+  for (const AuditAttack attack : kRowAttacks) {
     if (!Asked(attack)) continue;
     LUCID_TRY(PlayTrainTest(NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
                             [&](std::int64_t) -> Oracle { return at_network(network_); }));
   }
-  if (!access.guard() || !Asked(Attack::kTiming)) return Ok();  // without a region: nothing to tell
+  if (!access.guard() || !Asked(AuditAttack::kTiming))
+    return Ok();  // without a region: nothing to tell
   const Guard& guard = *access.guard();
   return TimeAndKeep(
       InputsFor(guard), [&](std::span<const float> x) { return guard.Label(x); }, kTimes,
-      NewRow(Attack::kTiming, name, method, std::nullopt, epsilon));
+      NewRow(AuditAttack::kTiming, name, method, std::nullopt, epsilon));
 }
 
 Status Auditor::AttackOverHttp(Method method, double epsilon) {
@@ -166,7 +173,7 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
                                   .latency_floor = 0};
   LUCID_ASSIGN(HttpWorlds worlds, OpenWorlds(options));
   const Oracle deployed = [&](std::span<const float> x) { return worlds.AskDeployed(x); };
-  for (const Attack attack : kGames) {
+  for (const AuditAttack attack : kGames) {
     if (!Asked(attack)) continue;
     const auto oracle = [&](std::int64_t target, Side side) -> Oracle {
       if (side == Side::kIn) return deployed;
@@ -178,12 +185,12 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
     game.rounds = std::min(game.rounds, std::ssize(targets_));  // one deployment, one key
     LUCID_TRY(PlayAndKeep(game, NewRow(attack, name, method, World::kLeaveOneOut, epsilon)));
   }
-  for (const Attack attack : kRowAttacks) {
+  for (const AuditAttack attack : kRowAttacks) {
     if (!Asked(attack)) continue;
     LUCID_TRY(PlayTrainTest(NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
                             [&](std::int64_t) { return deployed; }));
   }
-  return GuardOf(method) && Asked(Attack::kTiming) ? TimeOverHttp(worlds, options) : Ok();
+  return GuardOf(method) && Asked(AuditAttack::kTiming) ? TimeOverHttp(worlds, options) : Ok();
 }
 
 Result<HttpWorlds> Auditor::OpenWorlds(const HttpWorldsOptions& options) const {
@@ -199,7 +206,7 @@ Status Auditor::TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options) {
   const auto time = [&](HttpWorlds& at, std::int64_t times, const std::string& with) {
     return TimeAndKeep(
         inputs, [&](std::span<const float> x) { return at.AskDeployed(x); }, times,
-        NewRow(Attack::kTiming, fmt::format("{} over http{}", NameOf(options.method), with),
+        NewRow(AuditAttack::kTiming, fmt::format("{} over http{}", NameOf(options.method), with),
                options.method, std::nullopt, options.epsilon));
   };
   LUCID_TRY(time(worlds, kTimes, ""));
@@ -222,15 +229,15 @@ Status Auditor::AttackUrl() {
         fmt::format("{}: refuses a training row of the run: it serves another one", url));
   }
   // Whoever runs it is not here to be held to an epsilon.
-  const auto new_row = [&](Attack attack, std::optional<World> world) {
+  const auto new_row = [&](AuditAttack attack, std::optional<World> world) {
     return NewRow(attack, url, Method::kNone, world, kNotApplicable);
   };
-  for (const Attack attack : kRowAttacks) {
+  for (const AuditAttack attack : kRowAttacks) {
     if (!Asked(attack)) continue;
     LUCID_TRY(
         PlayTrainTest(new_row(attack, World::kTrainTest), 1, [&](std::int64_t) { return ask; }));
   }
-  if (!Asked(Attack::kTiming)) return Ok();
+  if (!Asked(AuditAttack::kTiming)) return Ok();
   LUCID_ASSIGN(const auto missing,
                MissingGuardFile(run_, options_.certificate, GuardKind::kScalar));
   if (missing) {
@@ -238,7 +245,8 @@ Status Auditor::AttackUrl() {
     return Ok();
   }
   LUCID_ASSIGN(const Guard guard, Guard::Open(run_, options_.certificate, {}, GuardKey::Random()));
-  return TimeAndKeep(InputsFor(guard), ask, kTimes / 4, new_row(Attack::kTiming, std::nullopt));
+  return TimeAndKeep(InputsFor(guard), ask, kTimes / 4,
+                     new_row(AuditAttack::kTiming, std::nullopt));
 }
 
 Status Auditor::AttackTrained(Method method) {
@@ -255,7 +263,7 @@ Status Auditor::AttackTrained(Method method) {
       LUCID_ASSIGN(NetworkLabels labels, NetworkLabels::Of(baseline.network));
       networks.push_back(std::move(labels));
     }
-    for (const Attack attack : kRowAttacks) {
+    for (const AuditAttack attack : kRowAttacks) {
       if (!Asked(attack)) continue;
       AuditRow row =
           NewRow(attack, std::string(NameOf(method)), method, World::kTrainTest, epsilon);
@@ -289,7 +297,7 @@ Result<std::vector<Auditor::Pair>> Auditor::Retrain(Method method, double epsilo
   LUCID_TRY(ParallelFor(count, options_.threads, stop_, [&](std::int64_t i, int) -> Status {
     const std::int64_t target = i * std::ssize(targets_) / count;
     LUCID_ASSIGN(NetworkLabels with, one(train_));
-    LUCID_ASSIGN(NetworkLabels without, one(WithoutRow(train_, targets_[target].row)));
+    LUCID_ASSIGN(NetworkLabels without, one(WithoutUnitOf(train_, targets_[target].row)));
     trained[i].emplace(Pair{std::move(with), std::move(without)});
     const std::lock_guard lock(mutex);
     if (progress_) progress_({"training pairs", "pairs", ++done, count, 0, NameOf(method)});
@@ -312,7 +320,7 @@ Status Auditor::AttackRetrained(Method method, double epsilon) {
     const NetworkLabels& labels = side == Side::kIn ? pairs[round].with : pairs[round].without;
     return [&labels](std::span<const float> x) { return labels(x); };
   };
-  for (const Attack attack : kGames) {
+  for (const AuditAttack attack : kGames) {
     if (!Asked(attack)) continue;
     LUCID_TRY(PlayAndKeep(
         game, NewRow(attack, std::string(NameOf(method)), method, World::kRetrained, epsilon)));
@@ -321,7 +329,7 @@ Status Auditor::AttackRetrained(Method method, double epsilon) {
 }
 
 Status Auditor::AttackRecertified(AuditedAccess& access, double epsilon) {
-  if (!Asked(Attack::kDistinguisher)) return Ok();
+  if (!Asked(AuditAttack::kDistinguisher)) return Ok();
   std::vector<PointWithout> points;
   std::vector<std::size_t> point_of(targets_.size());  // its first disagreement's
   for (std::size_t t = 0; t < targets_.size(); ++t) {
@@ -338,11 +346,11 @@ Status Auditor::AttackRecertified(AuditedAccess& access, double epsilon) {
     };
   };
   return PlayAndKeep(
-      LeaveOneOut(Attack::kDistinguisher, Method::kExact, oracle),
-      NewRow(Attack::kDistinguisher, "exact", Method::kExact, World::kRecertified, epsilon));
+      LeaveOneOut(AuditAttack::kDistinguisher, Method::kExact, oracle),
+      NewRow(AuditAttack::kDistinguisher, "exact", Method::kExact, World::kRecertified, epsilon));
 }
 
-AuditRow Auditor::NewRow(Attack attack, std::string access, Method method,
+AuditRow Auditor::NewRow(AuditAttack attack, std::string access, Method method,
                          std::optional<World> world, double epsilon) const {
   AuditRow row;
   row.attack = attack;
@@ -355,7 +363,7 @@ AuditRow Auditor::NewRow(Attack attack, std::string access, Method method,
   return row;
 }
 
-bool Auditor::Asked(Attack attack) const {
+bool Auditor::Asked(AuditAttack attack) const {
   return options_.attacks.empty() || std::ranges::count(options_.attacks, attack) > 0;
 }
 
@@ -376,7 +384,7 @@ Result<std::optional<std::string>> Auditor::WhyNot(Method method) const {
 }
 
 Status Auditor::PlayAndKeep(const Game& game, AuditRow row) {
-  const Attack attack = row.attack;
+  const AuditAttack attack = row.attack;
   const std::string access = row.access;
   LUCID_ASSIGN(auto played, Play(game, std::move(row), options_.seed, stop_));
   if (played) {
@@ -423,7 +431,7 @@ Status Auditor::PlayTrainTest(const AuditRow& row, std::int64_t networks,
   return Ok();
 }
 
-Game Auditor::LeaveOneOut(Attack attack, Method method,
+Game Auditor::LeaveOneOut(AuditAttack attack, Method method,
                           std::function<Oracle(std::int64_t target, Side side)> oracle) const {
   const std::int64_t queries = QueriesOf(attack, options_.duplicates);
   std::int64_t targets = std::ssize(targets_);

@@ -48,7 +48,7 @@ class Auditor {
           const AuditOptions& options, const ProgressCallback& progress, std::stop_token stop,
           NetworkLabels network);
 
-  bool Asked(Attack attack) const;
+  bool Asked(AuditAttack attack) const;
   Result<std::optional<std::string>> WhyNot(Method method) const;
   Status AttackMethod(Method method);
   Status AttackInProcess(Method method, double epsilon);
@@ -59,7 +59,7 @@ class Auditor {
   Status TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options);
 
   // A row of `method` without figures, with what is claimed.
-  AuditRow NewRow(Attack attack, std::string access, Method method, std::optional<World> world,
+  AuditRow NewRow(AuditAttack attack, std::string access, Method method, std::optional<World> world,
                   double epsilon) const;
   // Plays it, and keeps the row or says why there is none.
   Status PlayAndKeep(const Game& game, AuditRow row);
@@ -69,7 +69,7 @@ class Auditor {
   // `networks`). Left out without test rows.
   Status PlayTrainTest(const AuditRow& row, std::int64_t networks,
                        const std::function<Oracle(std::int64_t network)>& ask);
-  Game LeaveOneOut(Attack attack, Method method,
+  Game LeaveOneOut(AuditAttack attack, Method method,
                    std::function<Oracle(std::int64_t target, Side side)> oracle) const;
   Subject SubjectOf(const Target& target) const;
   // Where a member disagrees, and training rows that the guard does not noise.

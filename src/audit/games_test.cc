@@ -12,7 +12,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr float kRow[] = {0.25f, 0.5f};
 
-AuditRow RowOf(Attack attack, double claimed) {
+AuditRow RowOf(AuditAttack attack, double claimed) {
   AuditRow row;
   row.attack = attack;
   row.claimed = claimed;
@@ -33,18 +33,19 @@ std::int32_t Zero(std::span<const float>) { return 0; }
 
 TEST(Games, AnAccessThatGivesTheRowAwayBreaksItsClaim) {
   const Game game = GameOf(200, One, Zero);
-  const AuditRow row = *Play(game, RowOf(Attack::kGap, 1), 0, {}).value();
+  const AuditRow row = *Play(game, RowOf(AuditAttack::kGap, 1), 0, {}).value();
   EXPECT_EQ(row.trials, 200);
   EXPECT_EQ(row.auc, 1);
   EXPECT_EQ(row.advantage, 1);
   EXPECT_GT(row.epsilon_lower, 1);
   EXPECT_FALSE(row.holds);
   EXPECT_TRUE(std::isnan(row.welch_t));
-  EXPECT_TRUE(Play(game, RowOf(Attack::kGap, kNan), 0, {}).value()->holds) << "nothing is claimed";
+  EXPECT_TRUE(Play(game, RowOf(AuditAttack::kGap, kNan), 0, {}).value()->holds)
+      << "nothing is claimed";
 }
 
 TEST(Games, EqualWorldsGiveNothingAway) {
-  const AuditRow row = *Play(GameOf(200, One, One), RowOf(Attack::kGap, 0), 0, {}).value();
+  const AuditRow row = *Play(GameOf(200, One, One), RowOf(AuditAttack::kGap, 0), 0, {}).value();
   EXPECT_EQ(row.auc, 0.5);
   EXPECT_EQ(row.epsilon_lower, 0);
   EXPECT_TRUE(row.holds);
@@ -60,24 +61,25 @@ TEST(Games, BothWorldsAreAskedTheSame) {
     };
   };
   const Game game = GameOf(3, recorder(asked_in), recorder(asked_out));
-  ASSERT_TRUE(Play(game, RowOf(Attack::kNoise, kNan), 7, {}).ok());
+  ASSERT_TRUE(Play(game, RowOf(AuditAttack::kNoise, kNan), 7, {}).ok());
   EXPECT_EQ(asked_in.size(), 60);
   EXPECT_EQ(asked_in, asked_out);
   EXPECT_NE(asked_in[0], asked_in[20]) << "rounds differ";
 }
 
 TEST(Games, WithoutDisagreementsThereIsNothingToPlay) {
-  const auto row = Play(GameOf(10, One, Zero), RowOf(Attack::kDistinguisher, 0), 0, {});
+  const auto row = Play(GameOf(10, One, Zero), RowOf(AuditAttack::kDistinguisher, 0), 0, {});
   ASSERT_TRUE(row.ok());
   EXPECT_FALSE(row->has_value());
 }
 
 TEST(Games, EndWithTheAccessAndOnRequest) {
   const Oracle away = [](auto) -> Result<std::int32_t> { return IoError("away"); };
-  EXPECT_EQ(Play(GameOf(10, One, away), RowOf(Attack::kGap, 0), 0, {}).error().message, "away");
+  EXPECT_EQ(Play(GameOf(10, One, away), RowOf(AuditAttack::kGap, 0), 0, {}).error().message,
+            "away");
   std::stop_source stop;
   stop.request_stop();
-  const auto stopped = Play(GameOf(10, One, One), RowOf(Attack::kGap, 0), 0, stop.get_token());
+  const auto stopped = Play(GameOf(10, One, One), RowOf(AuditAttack::kGap, 0), 0, stop.get_token());
   EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
 }
 
@@ -93,7 +95,7 @@ TEST(Games, TimeThatDependsOnTheInputIsSeen) {
       busy(std::chrono::microseconds(100 + (x[0] > 0 ? extra : 0)));
       return 0;
     };
-    return TimeAccess(inputs, ask, 200, RowOf(Attack::kTiming, 1), 3, {}).value();
+    return TimeAccess(inputs, ask, 200, RowOf(AuditAttack::kTiming, 1), 3, {}).value();
   };
   const AuditRow leaky = row_at(500);
   EXPECT_EQ(leaky.trials, 200);
@@ -113,7 +115,7 @@ TEST(Games, TheOrderOfTimedInputsTellsNothing) {
     asked.push_back(x[0] > 0);
     return 0;
   };
-  ASSERT_TRUE(TimeAccess(inputs, ask, 1000, RowOf(Attack::kTiming, 1), 3, {}).ok());
+  ASSERT_TRUE(TimeAccess(inputs, ask, 1000, RowOf(AuditAttack::kTiming, 1), 3, {}).ok());
   int noised_first = 0;
   for (std::size_t i = 2; i < asked.size(); i += 2) {  // after the untimed pair
     ASSERT_NE(asked[i], asked[i + 1]) << "one of each";

@@ -80,6 +80,8 @@ struct HttpClient::Impl {
     parser.body_limit(kLongestBody);
     error = Await([&](auto done) { http::async_read(stream, buffer, parser, std::move(done)); });
     response = parser.release();
+    // Boost 1.74 goes on after it has found that the body is too long.
+    if (!error && response.body().size() > kLongestBody) error = http::error::body_limit;
     return error;
   }
 };
@@ -105,8 +107,9 @@ Result<std::int32_t> HttpClient::Impl::Read(const Response& response) const {
     if (response.result() == http::status::bad_request && text.starts_with("row 0: ")) {
       return kRefused;
     }
-    return Failure(fmt::format("{} {}{}{}", response.result_int(), Shown(response.reason()),
-                               text.empty() ? "" : ": ", Shown(text)));
+    return Failure(fmt::format("{} {}{}{}", response.result_int(),
+                               Shown(std::string(response.reason())), text.empty() ? "" : ": ",
+                               Shown(text)));
   }
   const nlohmann::json json = Parsed(response.body());
   const auto labels = json.is_object() ? json.find("labels") : json.end();

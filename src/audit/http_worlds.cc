@@ -22,6 +22,7 @@ ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, const std::string&
   ServeOptions serve;
   serve.run = options.run;
   serve.certificate = options.certificate;
+  serve.unchecked = true;  // an audit attacks what there is
   serve.guard = {.guard = *GuardOf(options.method),
                  .mechanism = options.mechanism,
                  .epsilon = options.epsilon};

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "baselines/labels.h"
-#include "lucid/baselines/evaluation.h"
+#include "evaluation/labels.h"
 #include "lucid/data/schema.h"
+#include "lucid/evaluation/evaluation.h"
 #include "lucid/guard/mechanism.h"
 
 namespace lucid {

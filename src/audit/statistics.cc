@@ -1,7 +1,6 @@
 #include "audit/statistics.h"
 
 #include <algorithm>
-#include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -36,6 +35,42 @@ std::vector<double> EverySecond(std::span<const double> values, std::size_t firs
   for (std::size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
   std::ranges::sort(half);
   return half;
+}
+
+// The regularised incomplete beta function I_x(a, b), by its continued fraction in the form of
+// Lentz (Numerical Recipes 6.4). Requires: 0 < x < 1; a and b at least 1.
+double IncompleteBeta(double a, double b, double x) {
+  // The fraction converges fast below the mean of the distribution only.
+  if (x > (a + 1) / (a + b + 2)) return 1 - IncompleteBeta(b, a, 1 - x);
+  constexpr double kTiny = 1e-300, kPrecision = 1e-15;
+  constexpr int kMostSteps = 100'000;  // about the square root of a or b is needed
+  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
+  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), fraction = d;
+  for (int m = 1; m <= kMostSteps; ++m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    double change = 1;
+    for (const double term : {even, odd}) {
+      d = 1 / away_from_zero(1 + term * d);
+      c = away_from_zero(1 + term / c);
+      change = c * d;
+      fraction *= change;
+    }
+    if (std::abs(change - 1) < kPrecision) break;
+  }
+  const double front =
+      std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x);
+  return std::exp(front) * fraction / a;
+}
+
+// Where I_x(a, b), which grows with x, passes `value`: the neighbour below.
+double InverseIncompleteBeta(double a, double b, double value) {
+  double low = 0, high = 1;
+  while (true) {
+    const double middle = low + (high - low) / 2;
+    if (middle <= low || middle >= high) return low;
+    (IncompleteBeta(a, b, middle) < value ? low : high) = middle;
+  }
 }
 
 // A share of trials.
@@ -95,14 +130,14 @@ double TruePositivesAt(double fpr, std::span<const double> in, std::span<const d
 
 double LowerProbability(std::int64_t successes, std::int64_t trials, double risk) {
   if (successes == 0) return 0;
-  return boost::math::binomial_distribution<double>::find_lower_bound_on_p(
-      static_cast<double>(trials), static_cast<double>(successes), risk);
+  // P(at least `successes`) = I_p(successes, trials - successes + 1).
+  return InverseIncompleteBeta(static_cast<double>(successes),
+                               static_cast<double>(trials - successes + 1), risk);
 }
 
 double UpperProbability(std::int64_t successes, std::int64_t trials, double risk) {
   if (successes == trials) return 1;
-  return boost::math::binomial_distribution<double>::find_upper_bound_on_p(
-      static_cast<double>(trials), static_cast<double>(successes), risk);
+  return 1 - LowerProbability(trials - successes, trials, risk);  // of the failures
 }
 
 double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk,

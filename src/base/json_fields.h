@@ -32,6 +32,21 @@ class JsonFields {
   JsonFields(const Json& json, std::string source, std::string kind)
       : json_(json), source_(std::move(source)), kind_(std::move(kind)) {}
 
+  // The document itself. Errors: no JSON object.
+  static Result<Json> Parse(std::string_view text, const std::string& source,
+                            const std::string& kind) {
+    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) return json;
+    return InvalidInput(
+        fmt::format("{}: not a JSON document: damaged, or not a LUCID {}", source, kind));
+  }
+
+  // A text that `named` knows (MethodNamed, AttackNamed).
+  template <typename T>
+  T Named(const std::string& path, Result<T> (*named)(std::string_view)) {
+    const Result<T> value = named(Text(path));
+    return value.ok() ? *value : Wrong<T>(path, "a name that LUCID knows");
+  }
   std::string Text(const std::string& path) {
     const Json* field = At(path);
     if (field != nullptr && field->is_string()) return field->get<std::string>();

@@ -74,21 +74,21 @@ Result<Network> TrainAlibi(const Architecture& architecture, const Table& table,
                            const AlibiOptions& options, std::stop_token stop) {
   LUCID_TRY(options.Validate());
   if (table.rows() == 0) return InvalidInput("ALIBI needs at least one training row");
-  const TrainPlan plan(architecture, table, options.train);
+  LUCID_ASSIGN(const TrainOptions train, PlainOptions(options.train, architecture, table));
+  const TrainPlan plan(architecture, table, train);
   LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create(options.noise_seed));
   const AlibiLoss loss(table, architecture.classes(), options.epsilon, noise);
   const auto gradients =
       ExampleGradients::Create(architecture, table, AvailableInstructionSets().front());
-  const std::int64_t epoch = plan.batches_per_epoch();
-  std::vector<std::int32_t> order;
+  PlanReader reader(plan);
   const auto mean = [&](std::int64_t step, std::span<const float> weights,
                         std::span<float> gradient) {
-    if (step % epoch == 0) plan.Order(step / epoch, order);
-    const auto batch = plan.Batch(order, step % epoch);
+    const auto batch = reader.Rows(step);
     gradients->Sum(weights, batch, loss, kNoClip, gradient);
-    for (float& g : gradient) g /= static_cast<float>(batch.size());
+    const auto size = static_cast<float>(std::max<std::size_t>(batch.size(), 1));
+    for (float& g : gradient) g /= size;
   };
-  return Descend(plan, options.train.epochs * epoch, mean, stop, "ALIBI");
+  return Descend(plan, mean, stop, "ALIBI");
 }
 
 }  // namespace lucid

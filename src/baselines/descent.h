@@ -16,11 +16,15 @@ namespace lucid {
 using GradientOfStep = std::function<void(std::int64_t step, std::span<const float> weights,
                                           std::span<float> gradient)>;
 
-// `steps` steps from the plan's initial weights by its rule (rate, weight decay, momentum, averaged
-// weights; see TrainOptions). An epoch's averaged weights are those at its end, counted from the
-// last step backwards. Errors: kInterrupted; weights that are no longer finite (`what` names the
-// training).
-Result<Network> Descend(const TrainPlan& plan, std::int64_t steps,
-                        const GradientOfStep& gradient_of, std::stop_token stop, const char* what);
+// The run's options for a training of this table that neither clips nor adds noise. A run of format
+// 1 does not say how many rows it expects: as many as there are.
+Result<TrainOptions> PlainOptions(const TrainOptions& options, const Architecture& architecture,
+                                  const Table& table);
+
+// The plan's steps from its initial weights by its rule (rate, weight decay, momentum, averaged
+// weights; see TrainOptions). Errors: kInterrupted; weights that are no longer finite (`what` names
+// the training).
+Result<Network> Descend(const TrainPlan& plan, const GradientOfStep& gradient_of,
+                        std::stop_token stop, const char* what);
 
 }  // namespace lucid

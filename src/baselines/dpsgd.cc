@@ -4,10 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "baselines/descent.h"
-#include "baselines/example_gradients.h"
-#include "baselines/privacy_noise.h"
 #include "lucid/baselines/private_training.h"
+#include "lucid/data/units.h"
+#include "train/group_trainer.h"
 
 namespace lucid {
 
@@ -26,36 +25,40 @@ Status DpSgdOptions::Validate() const {
   return Ok();
 }
 
+// The trainer's own private method, with one network.
 Result<DpSgdNetwork> TrainDpSgd(const Architecture& architecture, const Table& table,
                                 const DpSgdOptions& options, std::stop_token stop) {
   LUCID_TRY(options.Validate());
   if (table.rows() == 0) return InvalidInput("DP-SGD needs at least one training row");
-  const TrainPlan plan(architecture, table, options.train);
-  const auto rows = static_cast<double>(table.rows());
-  const double batch = std::min(static_cast<double>(options.train.batch), rows);
-  const double q = batch / rows;
-  const auto steps = static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(options.train.epochs) * rows / batch));
-  LUCID_ASSIGN(const double sigma,
-               NoiseFor(options.epsilon, q, steps, options.delta, options.conversion));
+  TrainOptions train = options.train;
+  train.method = TrainOptions::Method::kPrivate;
+  train.epsilon = options.epsilon;
+  train.delta = options.delta;
+  train.clip = options.clip;
+  train.rows_per_unit = 1;
+  for (const Unit& unit : UnitsOf(table, TableKeys::Of(table))) {
+    train.rows_per_unit = std::max(train.rows_per_unit, std::ssize(unit.rows));
+  }
+  LUCID_TRY(train.Validate());  // units that are too large
+  if (train.expected_rows == 0) train.expected_rows = table.rows();
+  train.batches = std::max<std::int64_t>(1, (train.expected_rows + train.batch - 1) / train.batch);
+  const Sampling sampling = Sampling::Of(train);
+  LUCID_ASSIGN(const double sigma, NoiseFor(options.epsilon, sampling.rate, sampling.steps,
+                                            options.delta, options.conversion));
+  LUCID_ASSIGN(train.noise_variance, NoiseVariance(sigma, Clipping::Of(train, architecture)));
 
-  LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create(options.noise_seed));
-  const auto gradients =
-      ExampleGradients::Create(architecture, table, AvailableInstructionSets().front());
-  const CrossEntropy loss(table);
-  std::vector<std::int32_t> drawn;
-  const auto noisy_mean = [&](std::int64_t, std::span<const float> weights,
-                              std::span<float> gradient) {
-    drawn.clear();
-    for (std::int32_t row = 0; row < table.rows(); ++row) {
-      if (noise.Uniform() < q) drawn.push_back(row);
-    }
-    gradients->Sum(weights, drawn, loss, options.clip, gradient);
-    const double deviation = sigma * options.clip;
-    for (float& g : gradient) g = static_cast<float>((g + deviation * noise.Normal()) / batch);
-  };
-  LUCID_ASSIGN(Network network, Descend(plan, steps, noisy_mean, stop, "DP-SGD"));
-  return DpSgdNetwork{std::move(network), sigma, q, steps};
+  LUCID_ASSIGN(Secret secret,
+               options.noise_seed ? Secret::FromSeed(*options.noise_seed) : Secret::FromEntropy());
+  const TrainPlan plan(architecture, table, train, std::move(secret));
+  Network network{architecture, {}};
+  network.parameters.resize(static_cast<std::size_t>(architecture.parameters()));
+  const std::int64_t none = kNoRow;
+  LUCID_TRY(GroupTrainer(plan, AvailableInstructionSets().front())
+                .Train(std::span(&none, 1), network.parameters, stop));
+  if (!std::ranges::all_of(network.parameters, [](float w) { return std::isfinite(w); })) {
+    std::ranges::fill(network.parameters, 0.0F);  // as private training does: it is total
+  }
+  return DpSgdNetwork{std::move(network), sigma, sampling.rate, sampling.steps};
 }
 
 }  // namespace lucid

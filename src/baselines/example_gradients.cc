@@ -7,7 +7,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "baselines/example_gradients.cc"
 // The same three paths as in training.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include "numeric/simd_targets.h"
+
 #include <hwy/foreach_target.h>  // IWYU pragma: keep: includes this file once per instruction set
 
 #include <hwy/aligned_allocator.h>

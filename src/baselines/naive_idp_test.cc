@@ -6,7 +6,7 @@
 
 #include "guard/test_support.h"
 #include "lucid/guard/member_index.h"
-#include "lucid/verify/bound.h"
+#include "lucid/native/bound.h"
 
 namespace lucid {
 namespace {

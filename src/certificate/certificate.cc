@@ -10,18 +10,22 @@
 
 #include "base/files.h"
 #include "base/json_fields.h"
+#include "base/number_text.h"
 #include "base/text.h"
+#include "certificate/seal.h"
 #include "lucid/base/version.h"
 #include "lucid/ensemble/ensemble.h"
+#include "numeric/rounding.h"
 
 namespace lucid {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "lucid-certificate-1";
+constexpr std::string_view kFormat = "lucid-certificate-2";
+// The native engine of that time could go on with the regions of another class (CHANGELOG.md).
+constexpr std::string_view kFormatOfWrongBounds = "lucid-certificate-1";
 constexpr std::uint64_t kMaxBytes = 64 << 20;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Counters that other programs look for in the class itself; always written.
 constexpr const char* kFirstCounters[] = {"members_pruned_by_screen", "regions"};
 constexpr BoundStatus kStatuses[] = {BoundStatus::kExact, BoundStatus::kGap,
@@ -34,14 +38,7 @@ Json HashOrNull(const std::optional<Digest>& digest) {
 }
 
 // "0x1.8p-1", "inf": the shortest text that is exactly this number. -0 is written as 0.
-std::string Hex(double value) {
-  if (!std::isfinite(value)) return fmt::format("{}", value);
-  char digits[32];
-  const double positive = value == 0 ? 0 : value;
-  const auto [end, code] =
-      std::to_chars(digits, digits + sizeof digits, std::abs(positive), std::chars_format::hex);
-  return (positive < 0 ? "-0x" : "0x") + std::string(digits, end);
-}
+std::string Hex(double value) { return HexText(value == 0 ? 0 : value); }
 
 // A number that is not negative, or NaN for any other text.
 double FromHex(std::string_view text) {
@@ -60,34 +57,6 @@ double FromHex(std::string_view text) {
 void Put(Json& json, const std::string& name, double value) {
   json[name] = NumberOrNull(value == 0 ? 0 : value);
   json[name + "_hex"] = Hex(value);
-}
-
-// ---- the seal ----------------------------------------------------------------------------------
-
-// A document ends with one more field than what was sealed: "\n}\n" became this.
-std::string Tail(const Digest& seal) {
-  return fmt::format(",\n  \"seal\": \"{}\"\n}}\n", seal.Hex());
-}
-constexpr std::string_view kUnsealedTail = "\n}\n";
-
-std::string WithSeal(std::string document) {
-  const Digest seal = Sha256Of(document);
-  document.resize(document.size() - kUnsealedTail.size());
-  return document + Tail(seal);
-}
-
-Status CheckSeal(std::string_view text, const std::string& source) {
-  const std::size_t size = Tail(Digest()).size();
-  if (text.size() <= size || !text.starts_with("{")) {
-    return InvalidInput(fmt::format("{}: truncated, or not a LUCID certificate", source));
-  }
-  std::string document(text.substr(0, text.size() - size));
-  document += kUnsealedTail;
-  if (text.substr(text.size() - size) == Tail(Sha256Of(document))) return Ok();
-  return Mismatch(
-      fmt::format("{}: the seal at its end is not that of its content: edited, truncated or "
-                  "damaged, or not a LUCID certificate",
-                  source));
 }
 
 // ---- writing -----------------------------------------------------------------------------------
@@ -295,16 +264,26 @@ std::string EncodeCertificate(const Certificate& c) {
                     {"ensemble", c.ensemble_digest.Hex()},
                     {"spatial", HashOrNull(c.spatial_digest)},
                     {"index", HashOrNull(c.index_digest)}};
+  json["proof"] = nullptr;
+  if (c.proof) {
+    json["proof"] = {
+        {"file", c.proof->file}, {"bytes", c.proof->bytes}, {"sha256", c.proof->digest.Hex()}};
+  }
   return WithSeal(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 Result<Certificate> ParseCertificate(std::string_view text, const std::string& source) {
-  LUCID_TRY(CheckSeal(text, source));
+  LUCID_TRY(CheckSeal(text, source, "certificate"));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) {
     return InvalidInput(fmt::format("{}: not a JSON object: damaged", source));
   }
   JsonFields read(json, source, "certificate");
+  if (read.Text("/format") == kFormatOfWrongBounds) {
+    return InvalidInput(
+        fmt::format("{}: format {}: its engine's bounds could be too low: bound the run again",
+                    source, kFormatOfWrongBounds));
+  }
   LUCID_TRY(read.CheckFormat(kFormat));
   Certificate c;
   c.version = read.Text("/lucid");
@@ -321,11 +300,18 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
   for (std::size_t i = 0; i < classes; ++i) c.classes.push_back(ReadClass(read, i));
   c.seconds = ReadSeconds(read, "/seconds");
   ReadHashes(read, c);
+  if (!read.IsNull("/proof")) {
+    c.proof = ProofNote{read.Text("/proof/file"), read.Whole("/proof/bytes"),
+                        read.Sha256("/proof/sha256")};
+    if (c.proof->bytes < 0) read.Wrong("/proof/bytes", "a number >= 0");
+  }
   if (c.domain != "box" && c.domain != "schema") read.Wrong("/domain", "box or schema");
   if (c.classes.empty()) read.Wrong("/classes", "a list of at least one class");
   if (c.rows < 2) read.Wrong("/rows", "at least 2");
   if (c.members < 1 || c.members > c.rows) read.Wrong("/members", "from 1 to rows");
-  if (c.partial != (c.members < c.rows)) read.Wrong("/partial", "true where members < rows");
+  // Equal rows share a member, and so do the rows of a unit: fewer members than rows may be all.
+  if (c.partial && c.members >= c.rows)
+    read.Wrong("/partial", "false where every row has a member");
   LUCID_TRY(read.status());
   LUCID_TRY(CheckSpelling(text, c, source));
   return c;

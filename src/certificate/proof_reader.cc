@@ -17,82 +17,101 @@ using namespace proof_format;  // NOLINT(google-build-using-namespace): this fil
 
 constexpr std::uint32_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
 
-// The rest of a node's record. Empty: it is one that a writer makes.
-std::string ReadNode(ByteCursor& in, std::uint8_t kind, ProofPart& part) {
-  using enum ProofNode::Split;
+// The rest of a split's record. Empty: it is one that a writer makes.
+std::string ReadSplit(ByteCursor& in, std::uint8_t how, ProofSplit& split) {
+  using enum ProofSplit::How;
   const auto layer = in.Take<std::uint32_t>(), unit = in.Take<std::uint32_t>();
-  ProofNode& node = part.node;
-  node.at = in.Take<double>();
-  node.first_child = in.Take<std::uint64_t>();
-  part.closings = in.Take<std::uint32_t>();
-  part.begins = true;
-  if (kind > static_cast<std::uint8_t>(kMemberPhase)) return fmt::format("split {}", kind);
-  node.split = static_cast<ProofNode::Split>(kind);
+  split.at = in.Take<double>();
+  split.first_child = in.Take<std::uint64_t>();
+  if (how < static_cast<std::uint8_t>(kInput) || how > static_cast<std::uint8_t>(kMemberPhase)) {
+    return fmt::format("split {}", how);
+  }
+  split.how = static_cast<ProofSplit::How>(how);
   if (layer > kMaxIndex || unit > kMaxIndex) return fmt::format("layer {}, unit {}", layer, unit);
-  node.layer = static_cast<std::int32_t>(layer);
-  node.unit = static_cast<std::int32_t>(unit);
-  if (!std::isfinite(node.at)) return "a split at no number";
-  const bool input = node.split == kInput;
-  if ((input && layer != 0) || (!input && (node.at != 0 || std::signbit(node.at)))) {
+  split.layer = static_cast<std::int32_t>(layer);
+  split.unit = static_cast<std::int32_t>(unit);
+  if (!std::isfinite(split.at)) return "a split at no number";
+  const bool input = split.how == kInput;
+  if ((input && layer != 0) || (!input && (split.at != 0 || std::signbit(split.at)))) {
     return "numbers that its split does not use";
   }
-  if (node.split == kNone && (layer != 0 || unit != 0 || node.first_child != 0)) {
-    return "a split, but none is meant";
-  }
-  if (node.first_child == std::numeric_limits<std::uint64_t>::max()) return "no second child";
+  if (split.first_child == std::numeric_limits<std::uint64_t>::max()) return "no second child";
   return "";
 }
 
-std::string ReadClosing(ByteCursor& in, std::uint8_t flags, ProofClosing& closing) {
-  const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
-  if (member > kMaxIndex || other > kMaxIndex) {
-    return fmt::format("member {}, class {}", member, other);
+std::string ReadBand(ByteCursor& in, ProofClosing& closing) {
+  ProofBand& band = closing.band.emplace();
+  band.least = in.Take<double>();
+  band.most = in.Take<double>();
+  if (!std::isfinite(band.least) || band.least < 0 || !(band.most >= band.least)) {
+    return fmt::format("a band from {} to {}", band.least, band.most);
   }
-  closing.member = static_cast<std::int32_t>(member);
-  closing.other = static_cast<std::int32_t>(other);
-  if (flags > kEmptyFlag) return fmt::format("flags {}", flags);
-  closing.empty = flags == kEmptyFlag;
-  if (closing.empty) return "";
-  const auto below = in.Take<std::uint32_t>();
-  if (below > kMaxIndex) return fmt::format("N against class {}", below);
-  closing.below = static_cast<std::int32_t>(below);
-  closing.lambda = in.Take<double>();
-  if (!std::isfinite(closing.lambda) || closing.lambda < 0) {
-    return fmt::format("lambda {}", closing.lambda);
-  }
+  return "";
+}
+
+// Multipliers, as many as it says.
+std::string ReadMultipliers(ByteCursor& in, ProofClosing& closing) {
   const auto count = in.Take<std::uint32_t>();
   if (count > in.left() / sizeof(float)) return fmt::format("{} multipliers", count);
-  closing.dual.resize(count);
-  for (float& value : closing.dual) {
+  closing.multipliers.resize(count);
+  for (float& value : closing.multipliers) {
     value = in.Take<float>();
     if (!std::isfinite(value)) return "a multiplier that is no number";
   }
   return "";
 }
 
-// One record into the parts. Empty, or what is wrong with it.
-std::string ReadRecord(ByteCursor& in, std::int32_t classes, std::vector<ProofPart>& parts) {
+std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing) {
+  using enum ProofClosing::Kind;
+  const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
+  const auto kind = static_cast<std::uint8_t>(what & ~kBandFlag);
+  if (kind > static_cast<std::uint8_t>(kMoments)) return fmt::format("kind {} of closing", kind);
+  closing.kind = static_cast<ProofClosing::Kind>(kind);
+  const bool every = member == kEveryMember && closing.kind == kNoInput;
+  if ((member > kMaxIndex && !every) || other > kMaxIndex || (every && other != 0)) {
+    return fmt::format("member {}, class {}", member, other);
+  }
+  closing.member = every ? ProofClosing::kEveryPair : static_cast<std::int32_t>(member);
+  closing.other = static_cast<std::int32_t>(other);
+  if ((what & kBandFlag) != 0) {
+    if (std::string problem = ReadBand(in, closing); !problem.empty()) return problem;
+    if (every && !std::isinf(closing.band->most)) return "something known of every pair";
+  }
+  if (closing.kind == kNoInput) return "";
+  closing.value = in.Take<double>();
+  if (!std::isfinite(closing.value) || closing.value < 0) {
+    return fmt::format("a bound of {}", closing.value);
+  }
+  if (closing.kind == kLines || closing.kind == kMultipliers) {
+    const auto below = in.Take<std::uint32_t>();
+    if (below > kMaxIndex) return fmt::format("N against class {}", below);
+    closing.below = static_cast<std::int32_t>(below);
+    closing.lambda = in.Take<double>();
+    if (!std::isfinite(closing.lambda) || closing.lambda < 0) {
+      return fmt::format("lambda {}", closing.lambda);
+    }
+  }
+  if (closing.kind == kMultipliers || closing.kind == kMoments) return ReadMultipliers(in, closing);
+  return "";
+}
+
+// Empty, or what is wrong with the record.
+std::string ReadRecord(ByteCursor& in, std::int32_t classes, ProofRecord& record) {
   const auto kind = in.Take<std::uint8_t>();
   const auto detail = in.Take<std::uint8_t>();
   const auto label = in.Take<std::uint32_t>();
-  const auto id = in.Take<std::uint64_t>();
+  const auto node = in.Take<std::uint64_t>();
   if (label >= static_cast<std::uint32_t>(classes)) return fmt::format("class {}", label);
-  const auto start = [&] {
-    ProofPart& part = parts.emplace_back();
-    part.label = static_cast<std::int32_t>(label);
-    part.node.id = id;
-  };
+  record.label = static_cast<std::int32_t>(label);
   std::string problem;
-  if (kind == kNodeRecord) {
-    start();
-    problem = ReadNode(in, detail, parts.back());
+  if (kind == kSplitRecord) {
+    ProofSplit& split = record.what.emplace<ProofSplit>();
+    split.node = node;
+    problem = ReadSplit(in, detail, split);
   } else if (kind == kClosingRecord) {
-    if (parts.empty()) start();
-    ProofPart& part = parts.back();
-    if (part.label != static_cast<std::int32_t>(label) || part.node.id != id) {
-      return fmt::format("a closing of node {} among those of node {}", id, part.node.id);
-    }
-    problem = ReadClosing(in, detail, part.node.closings.emplace_back());
+    ProofClosing& closing = record.what.emplace<ProofClosing>();
+    closing.node = node;
+    problem = ReadClosing(in, detail, closing);
   } else {
     return fmt::format("kind {}", kind);
   }
@@ -164,12 +183,16 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
     return InvalidInput(fmt::format("{}: {} bytes after the last block", source, end - at));
   }
   ByteCursor footer(bytes.substr(end));
-  file.nodes_ = footer.Take<std::uint64_t>();
+  file.splits_ = footer.Take<std::uint64_t>();
   file.closings_ = footer.Take<std::uint64_t>();
   return file;
 }
 
-Result<std::vector<ProofPart>> ProofFile::ReadBlock(std::size_t block) const {
+std::string_view ProofFile::packed() const {
+  return bytes_.substr(kHeaderBytes, bytes_.size() - kHeaderBytes - kBlockHeader - kFooterBytes);
+}
+
+Result<std::vector<ProofRecord>> ProofFile::ReadBlock(std::size_t block) const {
   const Block& b = blocks_[block];
   std::string raw(b.raw, '\0');
   uLongf size = b.raw;
@@ -179,17 +202,17 @@ Result<std::vector<ProofPart>> ProofFile::ReadBlock(std::size_t block) const {
   if (code != Z_OK || size != b.raw || used != b.packed) {
     return InvalidInput(fmt::format("{}: block {} cannot be unpacked", source_, block));
   }
-  std::vector<ProofPart> parts;
+  std::vector<ProofRecord> records;
   ByteCursor in(raw);
   while (in.left() > 0) {
     const std::size_t at = raw.size() - in.left();
-    const std::string problem = ReadRecord(in, header_.classes, parts);
+    const std::string problem = ReadRecord(in, header_.classes, records.emplace_back());
     if (!problem.empty()) {
       return InvalidInput(
           fmt::format("{}: block {}, byte {}: a record with {}", source_, block, at, problem));
     }
   }
-  return parts;
+  return records;
 }
 
 }  // namespace lucid

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/files.h"
@@ -14,13 +15,9 @@
 
 namespace lucid {
 
-// A node with those of its closings that stand in one block. A node with many goes on in the next
-// blocks, where only `label`, `node.id` and `node.closings` are meant.
-struct ProofPart {
+struct ProofRecord {
   std::int32_t label = 0;
-  bool begins = false;
-  std::uint32_t closings = 0;  // of the whole node, where it begins
-  ProofNode node;
+  std::variant<ProofSplit, ProofClosing> what;
 };
 
 // Move-only; ReadBlock is thread-safe.
@@ -34,13 +31,15 @@ class ProofFile {
 
   const ProofHeader& header() const { return header_; }
   const std::string& source() const { return source_; }
-  std::uint64_t nodes() const { return nodes_; }
+  std::uint64_t splits() const { return splits_; }
   std::uint64_t closings() const { return closings_; }
   std::size_t blocks() const { return blocks_.size(); }
 
-  // Errors: a record that no writer makes: numbers that are not finite, a label or flag that does
+  // Errors: a record that no writer makes: numbers that are not finite, a label or kind that does
   // not exist, bytes that are missing or left over.
-  Result<std::vector<ProofPart>> ReadBlock(std::size_t block) const;
+  Result<std::vector<ProofRecord>> ReadBlock(std::size_t block) const;
+  // The blocks as they stand in the file, one after the other.
+  std::string_view packed() const;
 
  private:
   struct Block {
@@ -53,7 +52,7 @@ class ProofFile {
   std::string_view bytes_;
   std::string source_;
   ProofHeader header_;
-  std::uint64_t nodes_ = 0, closings_ = 0;
+  std::uint64_t splits_ = 0, closings_ = 0;
   std::vector<Block> blocks_;
 };
 

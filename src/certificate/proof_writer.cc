@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/hasher.h"
 #include "certificate/proof_format.h"
+#include "certificate/proof_reader.h"
 #include "lucid/certificate/proof.h"
 
 namespace lucid {
@@ -18,89 +19,116 @@ using namespace proof_format;  // NOLINT(google-build-using-namespace): this fil
 
 constexpr int kCompression = 3;  // duals are mostly zeros: more effort gains little
 
+bool HasLambda(const ProofClosing& closing) {
+  using enum ProofClosing::Kind;
+  return closing.kind == kLines || closing.kind == kMultipliers;
+}
+bool HasMultipliers(const ProofClosing& closing) {
+  using enum ProofClosing::Kind;
+  return closing.kind == kMultipliers || closing.kind == kMoments;
+}
+
+// What no reader would take is not written: it would be found out much later.
 Status CheckClosing(const ProofClosing& closing) {
-  if (closing.member < 0 || closing.other < 0) {
+  const bool every = closing.member == ProofClosing::kEveryPair &&
+                     closing.kind == ProofClosing::Kind::kNoInput &&
+                     (!closing.band || std::isinf(closing.band->most));
+  if ((closing.member < 0 && !every) || closing.other < 0) {
     return InvalidInput(fmt::format("a closing of member {} and class {}: both must be >= 0",
                                     closing.member, closing.other));
   }
-  if (closing.empty) return Ok();
-  if (closing.below < 0) {
+  if (closing.band && (!(closing.band->least >= 0) || !std::isfinite(closing.band->least) ||
+                       !(closing.band->most >= closing.band->least))) {
+    return InvalidInput(fmt::format("a closing of member {} with a band from {} to {}",
+                                    closing.member, closing.band->least, closing.band->most));
+  }
+  if (closing.kind == ProofClosing::Kind::kNoInput) return Ok();
+  if (!(closing.value >= 0) || !std::isfinite(closing.value)) {
+    return InvalidInput(fmt::format("a closing of member {} with a bound of {}: must be >= 0",
+                                    closing.member, closing.value));
+  }
+  if (HasLambda(closing) && closing.below < 0) {
     return InvalidInput(
         fmt::format("a closing of member {} measures N against class {}: must be >= 0",
                     closing.member, closing.below));
   }
-  if (!(closing.lambda >= 0) || !std::isfinite(closing.lambda)) {
+  if (HasLambda(closing) && (!(closing.lambda >= 0) || !std::isfinite(closing.lambda))) {
     return InvalidInput(
         fmt::format("lambda of member {} is {}, must be >= 0", closing.member, closing.lambda));
   }
-  for (const float value : closing.dual) {
+  for (const float value : closing.multipliers) {
     if (!std::isfinite(value)) {
       return InvalidInput(
-          fmt::format("a multiplier of member {} is {}, must be finite", closing.member, value));
+          fmt::format("a multiplier of member {} is {}: not a number", closing.member, value));
     }
   }
   return Ok();
 }
 
-// What no reader would take is not written: it would be found out much later.
-Status CheckNode(std::int32_t label, std::int32_t classes, const ProofNode& node) {
-  if (label < 0 || label >= classes) {
-    return InvalidInput(
-        fmt::format("node {} is of class {}, must be from 0 to {}", node.id, label, classes - 1));
+Status CheckSplit(const ProofSplit& split) {
+  using enum ProofSplit::How;
+  if (split.how < kInput || split.how > kMemberPhase || split.layer < 0 || split.unit < 0 ||
+      !std::isfinite(split.at)) {
+    return InvalidInput(fmt::format("node {} has no valid split: layer {}, unit {}, at {}",
+                                    split.node, split.layer, split.unit, split.at));
   }
-  if (node.split > ProofNode::Split::kMemberPhase || node.layer < 0 || node.unit < 0 ||
-      !std::isfinite(node.at)) {
-    return InvalidInput(fmt::format("node {} has no valid split: layer {}, unit {}, at {}", node.id,
-                                    node.layer, node.unit, node.at));
-  }
-  if (node.closings.size() > std::numeric_limits<std::uint32_t>::max()) {
-    return InvalidInput(fmt::format("node {} has {} closings", node.id, node.closings.size()));
-  }
-  for (const ProofClosing& closing : node.closings) LUCID_TRY(CheckClosing(closing));
   return Ok();
 }
 
-void PutNode(std::string& out, std::int32_t label, const ProofNode& node) {
-  using enum ProofNode::Split;
-  const bool inner = node.split != kNone;
-  PutBytes(out, kNodeRecord);
-  PutBytes(out, static_cast<std::uint8_t>(node.split));
-  PutBytes(out, static_cast<std::uint32_t>(label));
-  PutBytes(out, node.id);
-  // There is one spelling of every node: what a split of its kind does not use is 0.
-  PutBytes(out, static_cast<std::uint32_t>(node.split == kInput ? 0 : inner ? node.layer : 0));
-  PutBytes(out, static_cast<std::uint32_t>(inner ? node.unit : 0));
-  PutBytes(out, node.split == kInput && node.at != 0 ? node.at : 0.0);
-  PutBytes(out, inner ? node.first_child : std::uint64_t{0});
-  PutBytes(out, static_cast<std::uint32_t>(node.closings.size()));
+void PutRecord(std::string& out, const ProofSplit& split) {
+  // There is one spelling of every split: what its kind does not use is 0.
+  const bool input = split.how == ProofSplit::How::kInput;
+  PutBytes(out, static_cast<std::uint32_t>(input ? 0 : split.layer));
+  PutBytes(out, static_cast<std::uint32_t>(split.unit));
+  PutBytes(out, input && split.at != 0 ? split.at : 0.0);
+  PutBytes(out, split.first_child);
 }
 
-void PutClosing(std::string& out, std::int32_t label, std::uint64_t id,
-                const ProofClosing& closing) {
-  PutBytes(out, kClosingRecord);
-  PutBytes(out, closing.empty ? kEmptyFlag : std::uint8_t{0});
-  PutBytes(out, static_cast<std::uint32_t>(label));
-  PutBytes(out, id);
-  PutBytes(out, static_cast<std::uint32_t>(closing.member));
+void PutRecord(std::string& out, const ProofClosing& closing) {
+  PutBytes(out, closing.member == ProofClosing::kEveryPair
+                    ? kEveryMember
+                    : static_cast<std::uint32_t>(closing.member));
   PutBytes(out, static_cast<std::uint32_t>(closing.other));
-  if (closing.empty) return;
-  PutBytes(out, static_cast<std::uint32_t>(closing.below));
-  PutBytes(out, closing.lambda);
-  PutBytes(out, static_cast<std::uint32_t>(closing.dual.size()));
-  out.append(reinterpret_cast<const char*>(closing.dual.data()),
-             closing.dual.size() * sizeof(float));
+  if (closing.band) {
+    PutBytes(out, closing.band->least);
+    PutBytes(out, closing.band->most);
+  }
+  if (closing.kind == ProofClosing::Kind::kNoInput) return;
+  PutBytes(out, closing.value);
+  if (HasLambda(closing)) {
+    PutBytes(out, static_cast<std::uint32_t>(closing.below));
+    PutBytes(out, closing.lambda);
+  }
+  if (!HasMultipliers(closing)) return;
+  PutBytes(out, static_cast<std::uint32_t>(closing.multipliers.size()));
+  out.append(reinterpret_cast<const char*>(closing.multipliers.data()),
+             closing.multipliers.size() * sizeof(float));
+}
+
+void PutStart(std::string& out, std::uint8_t kind, std::uint8_t detail, std::int32_t label,
+              std::uint64_t node) {
+  PutBytes(out, kind);
+  PutBytes(out, detail);
+  PutBytes(out, static_cast<std::uint32_t>(label));
+  PutBytes(out, node);
 }
 
 }  // namespace
 
 struct ProofWriter::Impl {
-  Impl(std::string final_path, File opened, std::int32_t class_count)
-      : path(std::move(final_path)), file(std::move(opened)), classes(class_count) {}
+  Impl(std::string final_path, File opened, const ProofHeader& of)
+      : path(std::move(final_path)), file(std::move(opened)), header(of) {}
   ~Impl() {
     if (!finished) ::unlink(file.path().c_str());
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+
+  // An error means that something was left out.
+  Status Keep(Status added) {
+    broken = broken || !added.ok();
+    return added;
+  }
 
   Status Write(std::string_view data) {
     const auto bytes = std::as_bytes(std::span(data));
@@ -138,25 +166,50 @@ struct ProofWriter::Impl {
     return Ok();
   }
 
-  Status Add(std::int32_t label, const ProofNode& node) {
-    LUCID_TRY(CheckNode(label, classes, node));
+  Status CheckLabel(std::int32_t label) const {
+    if (label >= 0 && label < header.classes) return Ok();
+    return InvalidInput(
+        fmt::format("a record of class {}, must be from 0 to {}", label, header.classes - 1));
+  }
+  Status Add(std::int32_t label, const ProofSplit& split) {
+    LUCID_TRY(CheckLabel(label));
+    LUCID_TRY(CheckSplit(split));
     std::string record;
-    PutNode(record, label, node);
+    PutStart(record, kSplitRecord, static_cast<std::uint8_t>(split.how), label, split.node);
+    PutRecord(record, split);
     LUCID_TRY(Append(record));
-    for (const ProofClosing& closing : node.closings) {
-      record.clear();
-      PutClosing(record, label, node.id, closing);
-      LUCID_TRY(Append(record));
+    ++splits;
+    return Ok();
+  }
+  Status Add(std::int32_t label, const ProofClosing& closing) {
+    LUCID_TRY(CheckLabel(label));
+    LUCID_TRY(CheckClosing(closing));
+    std::string record;
+    const auto kind = static_cast<std::uint8_t>(closing.kind);
+    PutStart(record, kClosingRecord,
+             static_cast<std::uint8_t>(kind | (closing.band ? kBandFlag : 0)), label, closing.node);
+    PutRecord(record, closing);
+    LUCID_TRY(Append(record));
+    ++closings;
+    return Ok();
+  }
+  Status AddAll(const std::string& part) {
+    LUCID_ASSIGN(const ProofFile other, ProofFile::Open(part));
+    if (!(other.header() == header)) {
+      return Mismatch(fmt::format(
+          "{}: a proof of other networks or of another members' error than {}", part, path));
     }
-    ++nodes;
-    closings += node.closings.size();
+    LUCID_TRY(Flush());
+    LUCID_TRY(Write(other.packed()));
+    splits += other.splits();
+    closings += other.closings();
     return Ok();
   }
 
   Status Finish() {
     LUCID_TRY(Flush());
     std::string end(kBlockHeader, '\0');
-    PutBytes(end, nodes);
+    PutBytes(end, splits);
     PutBytes(end, closings);
     LUCID_TRY(Write(end));
     const Digest seal = hasher.Finish();
@@ -169,9 +222,9 @@ struct ProofWriter::Impl {
 
   std::string path;
   File file;
-  std::int32_t classes = 0;
+  ProofHeader header;
   Hasher hasher;
-  std::uint64_t offset = 0, nodes = 0, closings = 0;
+  std::uint64_t offset = 0, splits = 0, closings = 0;
   std::string block;
   bool broken = false, finished = false;  // broken: something was left out, so nothing is sealed
 };
@@ -189,7 +242,7 @@ Result<ProofWriter> ProofWriter::Create(const std::string& path, const ProofHead
   const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
   ::unlink(temporary.c_str());
   LUCID_ASSIGN(File file, File::CreateNew(temporary));
-  auto impl = std::make_unique<Impl>(path, std::move(file), header.classes);
+  auto impl = std::make_unique<Impl>(path, std::move(file), header);
   std::string bytes(kMagic);
   PutBytes(bytes, kVersion);
   PutBytes(bytes, static_cast<std::uint32_t>(header.classes));
@@ -201,20 +254,27 @@ Result<ProofWriter> ProofWriter::Create(const std::string& path, const ProofHead
   return ProofWriter(std::move(impl));
 }
 
-Status ProofWriter::Add(std::int32_t label, const ProofNode& node) {
-  Status added = impl_->Add(label, node);
-  impl_->broken = impl_->broken || !added.ok();
-  return added;
+Status ProofWriter::Add(std::int32_t label, const ProofSplit& split) {
+  return impl_->Keep(impl_->Add(label, split));
 }
+Status ProofWriter::Add(std::int32_t label, const ProofClosing& closing) {
+  return impl_->Keep(impl_->Add(label, closing));
+}
+Status ProofWriter::AddAll(const std::string& part) { return impl_->Keep(impl_->AddAll(part)); }
 
 Status ProofWriter::Finish() {
   if (impl_->broken || impl_->finished) {
     return InternalError(
         fmt::format("{}: finished {}", impl_->path, impl_->finished ? "twice" : "after an error"));
   }
-  Status sealed = impl_->Finish();
-  impl_->broken = !sealed.ok();
-  return sealed;
+  return impl_->Keep(impl_->Finish());
+}
+
+Status MergeProofs(std::span<const std::string> parts, const std::string& path) {
+  LUCID_ASSIGN(const ProofFile first, ProofFile::Open(parts.front()));
+  LUCID_ASSIGN(ProofWriter writer, ProofWriter::Create(path, first.header()));
+  for (const std::string& part : parts) LUCID_TRY(writer.AddAll(part));
+  return writer.Finish();
 }
 
 }  // namespace lucid

@@ -12,12 +12,12 @@
 #include <string>
 
 #include "lucid/certificate/certificate.h"
+#include "lucid/data/units.h"
 #include "lucid/ensemble/ensemble.h"
+#include "numeric/rounding.h"
 #include "random/stream.h"
 
 namespace lucid {
-
-inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 inline Network RandomNetwork(const std::string& architecture, std::uint64_t seed) {
   Network network{Architecture::FromCanonical(architecture).value(), {}};
@@ -43,7 +43,7 @@ inline Certificate CertificateFor(const Network& network) {
   for (std::int64_t k = 0; k < network.architecture.classes(); ++k) {
     ClassBound bound;
     bound.label = static_cast<std::int32_t>(k);
-    bound.beta_upper = kInf;
+    bound.beta_upper = kInfinity;
     c.classes.push_back(bound);
   }
   ClassBound& first = c.classes.front();
@@ -110,6 +110,7 @@ inline Dataset AnyDataset(std::int64_t rows, std::int64_t features, std::int64_t
   }
   dataset.schema_digest = Sha256Of(dataset.schema.Canonical());
   dataset.train_digest = TableDigest(dataset.train);
+  dataset.train_order = OrderDigest(TableKeys::Of(dataset.train));
   return dataset;
 }
 
@@ -125,8 +126,8 @@ class ImportedRun {
     }
     const auto dataset = AnyDataset(static_cast<std::int64_t>(members.size()),
                                     network.architecture.inputs(), network.architecture.classes());
-    const auto made = ImportEnsemble(dataset, folder_ / "n.safetensors", folder_ / "members", {},
-                                     folder_ / "run");
+    const auto made = ImportEnsemble(dataset, folder_ / "n.safetensors", folder_ / "members",
+                                     {.may_equal = true}, folder_ / "run");
     EXPECT_TRUE(made.ok()) << made.error().message;
   }
   std::string path() const { return folder_ / "run"; }

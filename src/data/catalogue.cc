@@ -112,9 +112,27 @@ Status ParseLabels(const toml::table& table, CatalogueEntry& entry) {
   return Ok();
 }
 
+Status ParseColumns(const toml::table& table, CatalogueEntry& entry) {
+  if (!table.contains("columns")) return Ok();
+  const toml::array* columns = table["columns"].as_array();
+  if (columns == nullptr) return InvalidInput("'columns' must be a list of names");
+  for (const toml::node& node : *columns) {
+    const auto name = node.value<std::string>();
+    if (!name) return InvalidInput("'columns' must be a list of names");
+    entry.columns.push_back(*name);
+  }
+  for (const Column& column : entry.schema.columns()) {
+    if (std::ranges::count(entry.columns, column.name) != 1) {
+      return InvalidInput(fmt::format("column {} of the schema must be one of 'columns', once",
+                                      Quoted(column.name)));
+    }
+  }
+  return Ok();
+}
+
 Result<CatalogueEntry> ParseEntry(const toml::table& table) {
-  LUCID_TRY(CheckKeys(
-      table, {"name", "title", "licence", "citation", "file", "test_every", "labels", "schema"}));
+  LUCID_TRY(CheckKeys(table, {"name", "title", "licence", "citation", "file", "test_every",
+                              "labels", "schema", "columns", "drop_rows_with"}));
   CatalogueEntry entry;
   LUCID_ASSIGN(entry.name, Text(table, "name"));
   if (!IsPlainName(entry.name)) {
@@ -130,6 +148,8 @@ Result<CatalogueEntry> ParseEntry(const toml::table& table) {
   }
   LUCID_TRY(ParseFiles(table, entry));
   LUCID_TRY(ParseLabels(table, entry));
+  LUCID_TRY(ParseColumns(table, entry));
+  entry.drop_rows_with = table["drop_rows_with"].value_or(std::string());
   return entry;
 }
 

@@ -41,16 +41,23 @@ TEST(Catalogue, TheOneInTheLibraryIsValidAndNamesLicenceAndCitation) {
     EXPECT_FALSE(entry.citation.empty());
     for (const CatalogueFile& file : entry.files) EXPECT_TRUE(CheckUrl(file.url).ok());
   }
-  EXPECT_THAT(names, testing::ElementsAre("adult", "breast_cancer", "iris", "wine"));
+  EXPECT_THAT(names, testing::ElementsAre("adult", "breast_cancer", "credit", "crypto", "digits",
+                                          "heart", "iris", "pima", "wine"));
   EXPECT_EQ(FindInCatalogue(catalogue, "wine").value().schema.classes(), 3);
   EXPECT_EQ(Message(FindInCatalogue(catalogue, "mnist")),
-            "no data set 'mnist' in the catalogue (it has adult, breast_cancer, iris, wine)");
+            "no data set 'mnist' in the catalogue (it has adult, breast_cancer, credit, crypto, "
+            "digits, heart, iris, pima, wine)");
 }
 
 TEST(Catalogue, SchemasAreThoseOfTheSharedData) {
   const std::vector<CatalogueEntry> catalogue = LoadCatalogue().value();
-  for (const char* name : {"adult", "breast_cancer"}) {
-    LUCID_NEED_SHARED(directory, name);
+  const std::pair<const char*, const char*> kNames[] = {
+      {"adult", "adult"},       {"breast_cancer", "breast_cancer"},
+      {"credit", "credit"},     {"crypto", "crypto"},
+      {"digits", "digits"},     {"heart", "heart_cleveland"},
+      {"pima", "pima_diabetes"}};
+  for (const auto& [name, shared] : kNames) {
+    LUCID_NEED_SHARED(directory, shared);
     EXPECT_EQ(FindInCatalogue(catalogue, name).value().schema,
               Schema::Load(directory + "/schema.csv").value());
   }
@@ -75,6 +82,8 @@ TEST(Catalogue, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(error("role = \"train\"", "role = \"other\""), HasSubstr("role 'other' is unknown"));
   EXPECT_THAT(error("\"y\" = 1", "\"y\" = 2"), HasSubstr("label 'y' must have a class index"));
   EXPECT_THAT(error("\"tiny.csv\"", "\"../tiny.csv\""), HasSubstr("is not a plain file name"));
+  EXPECT_THAT(error("citation = \"c\"", "citation = \"c\"\ncolumns = [\"x\", \"y\"]"),
+              HasSubstr("column 'label' of the schema must be one of 'columns'"));
   EXPECT_THAT(error("x,numeric,0,1,\\n", ""), HasSubstr("no feature column"));
   EXPECT_THAT(Message(ParseCatalogue(std::string(kEntry) + kEntry, "c.toml")),
               HasSubstr("data set 'tiny' is there twice"));

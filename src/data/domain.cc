@@ -39,7 +39,7 @@ Domain Domain::OfSchema(const Schema& schema) {
   std::int64_t at = 0;
   std::size_t feature = 0;
   for (const Column& column : schema.columns()) {
-    if (column.kind == ColumnKind::kLabel) continue;
+    if (!column.is_feature()) continue;
     if (column.kind != ColumnKind::kNumeric) {
       domain.groups_.push_back(
           {at, column.width(), Canonical(encoder.EncodingsOf(feature)), column.name});

@@ -32,7 +32,7 @@ Error InColumn(const Column& column, std::string_view what) {
 Encoder::Encoder(Schema schema, bool clip) : schema_(std::move(schema)), clip_(clip) {
   const auto columns = schema_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c].kind == ColumnKind::kLabel) continue;
+    if (!columns[c].is_feature()) continue;
     Plan plan;
     plan.column = c;
     plan.width = static_cast<std::size_t>(columns[c].width());
@@ -96,6 +96,7 @@ Result<std::int64_t> Encoder::EncodeCell(const Plan& plan, std::string_view cell
       return 0;
     case ColumnKind::kNumeric:
     case ColumnKind::kLabel:
+    case ColumnKind::kUnit:
       break;
   }
   return InternalError(fmt::format("column {} has no encoding", Quoted(column.name)));

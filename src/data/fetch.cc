@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "data/byte_source.h"
 #include "data/csv.h"
 #include "data/download.h"
 #include "data/staged_folder.h"
@@ -20,12 +22,15 @@ Result<std::string> GetBytes(const CatalogueFile& file, const FetchOptions& opti
   if (options.stop.stop_requested()) return Interrupted("fetch stopped on request");
   const std::string& from = options.from;
   const bool url = from.find("://") != std::string::npos;
+  // Packed, a file may be a little longer than the text inside.
+  constexpr std::int64_t kPackedSlack = 4096;
+  const std::int64_t limit = file.bytes + (file.name.ends_with(".gz") ? kPackedSlack : 0);
   if (!from.empty() && !url) {
     return ReadTextFile((std::filesystem::path(from) / file.name).string(),
-                        static_cast<std::uint64_t>(file.bytes));
+                        static_cast<std::uint64_t>(limit));
   }
   DownloadOptions download;
-  download.max_bytes = file.bytes;
+  download.max_bytes = limit;
   download.progress = options.progress;
   download.stop = options.stop;
   const std::string slash = from.ends_with('/') ? "" : "/";
@@ -56,19 +61,62 @@ struct Tables {
   std::string test;
 };
 
+// The text of a file: unpacked if it is packed, with line ends that CSV knows.
+Result<std::string> TextOf(const CatalogueFile& file, std::string bytes) {
+  if (file.name.ends_with(".gz")) {
+    std::string text(static_cast<std::size_t>(file.bytes) + 1, '\0');  // one more: too long
+    const auto source = GunzipSource(MemorySource(bytes));
+    std::size_t size = 0;
+    while (size < text.size()) {
+      Result<std::size_t> more = source->Read(std::span(text).subspan(size));
+      if (!more.ok()) return InvalidInput(fmt::format("'{}': {}", file.name, more.error().message));
+      if (*more == 0) break;
+      size += *more;
+    }
+    text.resize(size);
+    bytes = std::move(text);
+  }
+  LUCID_TRY(CheckBytes(file, bytes));
+  // Old Macs end a line with a carriage return alone.
+  if (bytes.find('\n') == std::string::npos) std::ranges::replace(bytes, '\r', '\n');
+  return bytes;
+}
+
+// For every column of the schema, which cell of a row it is.
+std::vector<std::size_t> CellsOf(const CatalogueEntry& entry) {
+  std::vector<std::size_t> cells;
+  for (const Column& column : entry.schema.columns()) {
+    const auto found = std::ranges::find(entry.columns, column.name);
+    cells.push_back(entry.columns.empty()
+                        ? cells.size()
+                        : static_cast<std::size_t>(found - entry.columns.begin()));
+  }
+  return cells;
+}
+
 // Appends the rows of one upstream file to the tables: blanks around cells dropped, blank lines
-// skipped, labels (always the last cell) turned into class indices.
+// skipped, columns in the order of the schema, labels turned into class indices.
 Status Convert(const CatalogueEntry& entry, const CatalogueFile& file, std::string_view bytes,
                Tables& tables) {
   using Role = CatalogueFile::Role;
   CsvReader csv(MemorySource(bytes), file.name);
-  std::vector<std::string_view> cells;
+  const std::vector<std::size_t> picked = CellsOf(entry);
+  const std::size_t width = entry.columns.empty() ? picked.size() : entry.columns.size();
+  std::vector<std::string_view> row_cells, cells(picked.size());
   for (std::int64_t record = 0, row = 0;; ++record) {
     LUCID_ASSIGN(const bool more, csv.Next());
     if (!more) return Ok();
     if (record < file.skip_records || csv.blank()) continue;
-    cells.resize(csv.cells().size());
-    std::ranges::transform(csv.cells(), cells.begin(), Trim);
+    if (csv.cells().size() != width) {
+      return csv.ErrorHere(fmt::format("{} cells, expected {}", csv.cells().size(), width));
+    }
+    row_cells.assign(csv.cells().begin(), csv.cells().end());
+    std::ranges::transform(row_cells, row_cells.begin(), Trim);
+    if (!entry.drop_rows_with.empty() &&
+        std::ranges::find(row_cells, entry.drop_rows_with) != row_cells.end()) {
+      continue;
+    }
+    std::ranges::transform(picked, cells.begin(), [&](std::size_t i) { return row_cells[i]; });
     const auto label = entry.labels.find(std::string(cells.back()));
     if (label == entry.labels.end()) {
       return csv.ErrorHere(fmt::format("label {} is not in the catalogue", Quoted(cells.back())));
@@ -102,9 +150,9 @@ Status FetchDataset(const CatalogueEntry& entry, const std::string& directory,
   AppendCsvRecord(tables.train, names);
   AppendCsvRecord(tables.test, names);
   for (const CatalogueFile& file : entry.files) {
-    LUCID_ASSIGN(const std::string bytes, GetBytes(file, options));
-    LUCID_TRY(CheckBytes(file, bytes));
-    LUCID_TRY(Convert(entry, file, bytes, tables));
+    LUCID_ASSIGN(std::string bytes, GetBytes(file, options));
+    LUCID_ASSIGN(const std::string text, TextOf(file, std::move(bytes)));
+    LUCID_TRY(Convert(entry, file, text, tables));
   }
   LUCID_TRY(folder.Write("schema.csv", entry.schema.Canonical()));
   LUCID_TRY(folder.Write("train.csv", tables.train));

@@ -174,6 +174,42 @@ TEST(Fetch, ServerErrorsAreNamed) {
   ExpectNothingLeft(folder);
 }
 
+TEST(Fetch, PicksColumnsAndLeavesRowsOut) {
+  const std::string raw = "id,label,x\n1,y,0.5\n2,n,?\n3,n,0.25\n4,n,1\n";
+  CatalogueEntry entry = Tiny(raw);
+  entry.columns = {"id", "label", "x"};
+  entry.drop_rows_with = "?";
+  const std::string folder = Scratch();
+  std::filesystem::create_directories(folder + "/raw");
+  WriteTo(folder + "/raw/tiny.data", raw);
+  const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder + "/raw"});
+  ASSERT_TRUE(fetched.ok()) << Message(fetched);
+  EXPECT_EQ(ReadFrom(folder + "/out/train.csv"), "x,label\n0.5,1\n1,0\n");
+  EXPECT_EQ(ReadFrom(folder + "/out/test.csv"), "x,label\n0.25,0\n");
+  // A row of another width is an error, not a shift of columns.
+  const std::string bad = "id,label,x\n1,y,0.5,7\n";
+  CatalogueEntry wrong = Tiny(bad);
+  wrong.columns = entry.columns;
+  WriteTo(folder + "/raw/tiny.data", bad);
+  EXPECT_THAT(Message(FetchDataset(wrong, folder + "/bad", {.from = folder + "/raw"})),
+              HasSubstr("tiny.data:2: 4 cells, expected 3"));
+}
+
+TEST(Fetch, UnpacksAndKnowsTheLineEndsOfOldMacs) {
+  const std::string raw = "x,label\r0.5,y\r0.25,n\r";
+  const std::string folder = Scratch();
+  CatalogueEntry entry = Tiny(raw);
+  entry.files[0].name = "tiny.csv.gz";
+  std::filesystem::create_directories(folder + "/raw");
+  WriteTo(folder + "/raw/tiny.csv.gz", Gzip(raw));
+  const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder + "/raw"});
+  ASSERT_TRUE(fetched.ok()) << Message(fetched);
+  EXPECT_EQ(ReadFrom(folder + "/out/train.csv"), "x,label\n0.5,1\n");
+  WriteTo(folder + "/raw/tiny.csv.gz", Gzip(raw + "1,y\r"));
+  EXPECT_THAT(Message(FetchDataset(entry, folder + "/long", {.from = folder + "/raw"})),
+              HasSubstr("is not the file of the catalogue"));
+}
+
 TEST(Fetch, ATruncatedBodyIsAnError) {
   const std::string folder = Scratch();
   Server server([&](const std::string&) {
@@ -183,7 +219,7 @@ TEST(Fetch, ATruncatedBodyIsAnError) {
   const std::string message =
       Message(FetchDataset(Tiny(), folder + "/out", {.from = server.url()}));
   EXPECT_THAT(message, HasSubstr("cannot download"));
-  EXPECT_THAT(message, HasSubstr("5 bytes remaining"));
+  EXPECT_THAT(message, HasSubstr("5 bytes"));  // curl's words around it depend on its version
   ExpectNothingLeft(folder);
 }
 

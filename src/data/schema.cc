@@ -8,18 +8,20 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "data/csv.h"
 
 namespace lucid {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ColumnKind>, 5> kKinds = {{
+constexpr std::array<std::pair<std::string_view, ColumnKind>, 6> kKinds = {{
     {"numeric", ColumnKind::kNumeric},
     {"binary", ColumnKind::kBinary},
     {"quarter-circle", ColumnKind::kQuarterCircle},
     {"categorical", ColumnKind::kCategorical},
     {"label", ColumnKind::kLabel},
+    {"unit", ColumnKind::kUnit},
 }};
 
 constexpr std::array<std::string_view, 5> kHeader = {"column", "kind", "offset", "divisor",
@@ -35,7 +37,7 @@ Result<ColumnKind> ParseKind(std::string_view text) {
   }
   return InvalidInput(
       fmt::format("kind {} is unknown (numeric, binary, quarter-circle, "
-                  "categorical or label)",
+                  "categorical, label or unit)",
                   Quoted(text)));
 }
 
@@ -93,6 +95,10 @@ Result<Column> ParseColumn(std::span<const std::string_view> cells) {
     return InvalidInput(
         fmt::format("a {} column has no offset and no divisor", KindName(column.kind)));
   }
+  if (column.kind == ColumnKind::kUnit) {
+    if (!cells[4].empty()) return InvalidInput("a unit column has no categories");
+    return column;
+  }
   LUCID_TRY(ParseCategories(cells[4], column));
   LUCID_TRY(CheckCategoryCount(column));
   return column;
@@ -137,6 +143,7 @@ std::int64_t Column::width() const {
     case ColumnKind::kCategorical:
       return static_cast<std::int64_t>(categories.size());
     case ColumnKind::kLabel:
+    case ColumnKind::kUnit:
       break;
   }
   return 0;
@@ -166,6 +173,13 @@ Result<Schema> Schema::Parse(std::string_view text, const std::string& source) {
       }
       has_label = true;
       schema.label_ = schema.columns_.size();
+    }
+    if (column.kind == ColumnKind::kUnit) {
+      if (schema.unit_) {
+        return csv.ErrorHere(fmt::format("column {}: a second unit ({} is the first)",
+                                         Quoted(column.name), Quoted(schema.unit_name())));
+      }
+      schema.unit_ = schema.columns_.size();
     }
     schema.features_ += column.width();
     schema.columns_.push_back(std::move(column));
@@ -202,6 +216,7 @@ std::vector<std::string> Schema::feature_names() const {
         }
         break;
       case ColumnKind::kLabel:
+      case ColumnKind::kUnit:
         break;
     }
   }
@@ -213,9 +228,8 @@ std::string Schema::Canonical() const {
   AppendCsvRecord(text, kHeader);
   for (const Column& column : columns_) {
     const bool numeric = column.kind == ColumnKind::kNumeric;
-    // fmt writes the shortest digits that give the same double back.
-    const std::string offset = numeric ? fmt::format("{}", column.offset) : "";
-    const std::string divisor = numeric ? fmt::format("{}", column.divisor) : "";
+    const std::string offset = numeric ? ShortestText(column.offset) : "";
+    const std::string divisor = numeric ? ShortestText(column.divisor) : "";
     const std::string categories = fmt::format("{}", fmt::join(column.categories, "|"));
     const std::array<std::string_view, 5> cells = {column.name, KindName(column.kind), offset,
                                                    divisor, categories};

@@ -52,7 +52,7 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
   } cases[] = {
       {"x,number,0,1,\n",
        "s.csv:2: column 'x': kind 'number' is unknown (numeric, binary, quarter-circle, "
-       "categorical or label)"},
+       "categorical, label or unit)"},
       {"x,numeric,0,0,\n", "s.csv:2: column 'x': divisor '0' must not be 0"},
       {"x,numeric,0,-0.0,\n", "s.csv:2: column 'x': divisor '-0.0' must not be 0"},
       {"x,numeric,0,inf,\n", "s.csv:2: column 'x': divisor 'inf' is not a finite number"},
@@ -79,8 +79,8 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
       {"x,numeric,0,1\n", "s.csv:2: 4 cells, expected 5 (column,kind,offset,divisor,categories)"},
       {"\n", "s.csv:2: 1 cells, expected 5 (column,kind,offset,divisor,categories)"},
       {"\"x\ny\",numeric,0,1,\nz,what,,,\n",
-       "s.csv:4: column 'z': kind 'what' is unknown (numeric, binary, quarter-circle, categorical "
-       "or label)"},
+       "s.csv:4: column 'z': kind 'what' is unknown (numeric, binary, quarter-circle, categorical, "
+       "label or unit)"},
       {"x,categorical,,,caf\xe9|tea\n",
        "s.csv:2: column 'x': not UTF-8; convert the files (iconv -f latin1 -t utf-8)"},
       {"\"x\x1b\n\",numeric,0,0,\n", "s.csv:2: column 'x\\x1b\\x0a': divisor '0' must not be 0"},

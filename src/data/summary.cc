@@ -11,6 +11,7 @@
 #include "base/hasher.h"
 #include "base/text.h"
 #include "data/table_reader.h"
+#include "lucid/data/units.h"
 
 namespace lucid {
 namespace {
@@ -55,6 +56,10 @@ class ColumnTally {
       summary.distinct = static_cast<std::int64_t>(numbers_.size());
       return summary;
     }
+    if (column_.kind == ColumnKind::kUnit) {
+      summary.distinct = static_cast<std::int64_t>(counts_.size());
+      return summary;
+    }
     if (column_.kind == ColumnKind::kLabel) {
       summary.counts = label_counts;
     } else {
@@ -90,16 +95,17 @@ Result<TableSummary> SummarizeTable(const std::string& path, const Schema& schem
   TableSummary summary;
   summary.path = path;
   std::vector<ColumnTally> tallies(schema.columns().begin(), schema.columns().end());
+  LUCID_ASSIGN(auto source, OpenSource(path));
+  LUCID_ASSIGN(TableReader reader,
+               TableReader::Open(std::move(source), path, schema, options.clip, true));
+  const std::vector<std::size_t> columns(reader.columns().begin(), reader.columns().end());
   const auto visit = [&](std::span<const std::string_view> cells) {
-    for (std::size_t c = 0; c < cells.size(); ++c) tallies[c].Add(cells[c]);
+    for (std::size_t c = 0; c < cells.size(); ++c) tallies[columns[c]].Add(cells[c]);
     const Digest row = RowDigest(cells);
     if (known.contains(row)) ++repeats;
     if (!seen.insert(row).second) ++summary.duplicate_rows;
   };
-  LUCID_ASSIGN(auto source, OpenSource(path));
-  LUCID_ASSIGN(TableReader reader,
-               TableReader::Open(std::move(source), path, schema, options.clip, true));
-  LUCID_ASSIGN(const Table table, ReadTable(std::move(reader), options.max_rows, visit));
+  LUCID_ASSIGN(const Table table, ReadTable(std::move(reader), visit));
 
   summary.rows = table.rows();
   summary.clipped = table.clipped;
@@ -125,9 +131,7 @@ Result<DatasetSummary> DescribeDataset(const std::string& directory, const LoadO
   LUCID_ASSIGN(summary.train,
                SummarizeTable(files.train, summary.schema, options, train_rows, RowSet(), none));
   if (!files.test.empty()) {
-    LoadOptions all_rows = options;
-    all_rows.max_rows = 0;
-    LUCID_ASSIGN(summary.test, SummarizeTable(files.test, summary.schema, all_rows, test_rows,
+    LUCID_ASSIGN(summary.test, SummarizeTable(files.test, summary.schema, options, test_rows,
                                               train_rows, summary.test_rows_in_train));
   }
   return summary;

@@ -68,33 +68,43 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory) {
 
 Result<TableReader> TableReader::Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                       const Schema& schema, bool clip, bool label_required,
-                                      const CsvLimits& limits) {
+                                      bool unit_required, const CsvLimits& limits) {
   TableReader reader(CsvReader(std::move(source), name, limits), Encoder(schema, clip));
-  LUCID_TRY(reader.ReadHeader(label_required));
+  LUCID_TRY(reader.ReadHeader(label_required, unit_required));
   return reader;
 }
 
-Status TableReader::ReadHeader(bool label_required) {
+Status TableReader::ReadHeader(bool label_required, bool unit_required) {
   LUCID_ASSIGN(const bool has_header, csv_.Next());
   if (!has_header) return csv_.ErrorHere("the file is empty, expected a header");
   std::vector<std::string_view> expected;
-  for (const Column& column : schema().columns()) expected.push_back(column.name);
-  const std::string_view label = schema().label().name;
-  has_label_ = label_required || std::ranges::find(csv_.cells(), label) != csv_.cells().end();
-  if (!has_label_) std::erase(expected, label);
+  for (std::size_t c = 0; c < schema().columns().size(); ++c) {
+    const Column& column = schema().columns()[c];
+    const bool required = column.is_feature() ||
+                          (column.kind == ColumnKind::kLabel && label_required) ||
+                          (column.kind == ColumnKind::kUnit && unit_required);
+    if (!required && std::ranges::find(csv_.cells(), column.name) == csv_.cells().end()) continue;
+    if (column.kind == ColumnKind::kLabel) label_cell_ = expected.size();
+    if (column.kind == ColumnKind::kUnit) unit_cell_ = expected.size();
+    expected.push_back(column.name);
+    columns_.push_back(c);
+  }
   if (!std::ranges::equal(csv_.cells(), expected)) {
     return csv_.ErrorHere(HeaderComplaint(csv_.cells(), expected));
   }
-  columns_ = expected.size();
   return Ok();
 }
 
 Result<bool> TableReader::Next(std::span<float> x, std::int32_t& y) {
   LUCID_ASSIGN(const bool more, csv_.Next());
   if (!more) return false;
-  if (csv_.cells().size() != columns_) {
-    if (csv_.blank()) return csv_.ErrorHere(fmt::format("blank line, expected {} cells", columns_));
-    return csv_.ErrorHere(fmt::format("{} cells, expected {}", csv_.cells().size(), columns_));
+  const std::size_t columns = columns_.size();
+  if (csv_.cells().size() != columns) {
+    if (csv_.blank()) return csv_.ErrorHere(fmt::format("blank line, expected {} cells", columns));
+    return csv_.ErrorHere(fmt::format("{} cells, expected {}", csv_.cells().size(), columns));
+  }
+  if (has_unit() && unit().empty()) {
+    return csv_.ErrorHere(fmt::format("column {}: a row of nobody", Quoted(schema().unit_name())));
   }
   const Result<std::int64_t> clipped = EncodeCells(x, y);
   if (!clipped.ok()) return csv_.ErrorHere(clipped.error().message);
@@ -103,27 +113,30 @@ Result<bool> TableReader::Next(std::span<float> x, std::int32_t& y) {
 }
 
 Result<std::int64_t> TableReader::EncodeCells(std::span<float> x, std::int32_t& y) {
-  features_.assign(csv_.cells().begin(), csv_.cells().end());
+  features_.clear();
   y = -1;
-  if (has_label_) {
-    const auto label = features_.begin() + static_cast<std::ptrdiff_t>(schema().label_index());
-    LUCID_ASSIGN(y, encoder_.EncodeLabel(*label));
-    features_.erase(label);
+  for (std::size_t c = 0; c < csv_.cells().size(); ++c) {
+    if (c == label_cell_) {
+      LUCID_ASSIGN(y, encoder_.EncodeLabel(csv_.cells()[c]));
+    } else if (c != unit_cell_) {
+      features_.push_back(csv_.cells()[c]);
+    }
   }
   return encoder_.EncodeRow(features_, x);
 }
 
-Result<Table> ReadTable(TableReader reader, std::int64_t max_rows, const RowVisitor& visit) {
+Result<Table> ReadTable(TableReader reader, const RowVisitor& visit) {
   Table table;
   table.features = reader.schema().features();
   std::vector<float> x(static_cast<std::size_t>(table.features));
   std::int32_t y = -1;
-  while (max_rows == 0 || table.rows() < max_rows) {
+  while (true) {
     LUCID_ASSIGN(const bool more, reader.Next(x, y));
     if (!more) break;
     if (visit) visit(reader.cells());
     table.x.insert(table.x.end(), x.begin(), x.end());
     table.y.push_back(y);
+    if (reader.has_unit()) table.unit_ids.emplace_back(reader.unit());
   }
   if (table.rows() == 0) return reader.ErrorHere("the file has a header but no rows");
   table.clipped = reader.clipped();

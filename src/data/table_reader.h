@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,17 +31,21 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory);
 class TableReader {
  public:
   // Reads the header and compares it with the schema: the same columns in the same order; the label
-  // may be absent unless `label_required`.
+  // may be absent unless `label_required`, the unit unless `unit_required`.
   static Result<TableReader> Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                   const Schema& schema, bool clip, bool label_required,
-                                  const CsvLimits& limits = {});
+                                  bool unit_required = false, const CsvLimits& limits = {});
 
   // Encodes the next row into `x` (schema.features() values) and `y` (-1 without a label column);
   // false at the end. Errors name file, line, column, value and rule.
   Result<bool> Next(std::span<float> x, std::int32_t& y);
 
-  // The raw cells of the row, the label's included if the file has it.
+  // The raw cells of the row, those of the label and the unit included if the file has them.
   std::span<const std::string_view> cells() const { return csv_.cells(); }
+  std::span<const std::size_t> columns() const { return columns_; }  // of the schema, per cell
+  // Whose row it is; empty without a unit column. Valid until the next row.
+  std::string_view unit() const { return unit_cell_ ? csv_.cells()[*unit_cell_] : ""; }
+  bool has_unit() const { return unit_cell_.has_value(); }
   const Schema& schema() const { return encoder_.schema(); }
   const std::string& name() const { return csv_.name(); }
   std::int64_t clipped() const { return clipped_; }
@@ -49,22 +54,21 @@ class TableReader {
  private:
   TableReader(CsvReader csv, Encoder encoder)
       : csv_(std::move(csv)), encoder_(std::move(encoder)) {}
-  Status ReadHeader(bool label_required);
+  Status ReadHeader(bool label_required, bool unit_required);
   Result<std::int64_t> EncodeCells(std::span<float> x, std::int32_t& y);
 
   CsvReader csv_;
   Encoder encoder_;
-  std::size_t columns_ = 0;
-  bool has_label_ = false;
+  std::vector<std::size_t> columns_;
+  std::optional<std::size_t> label_cell_, unit_cell_;
   std::int64_t clipped_ = 0;
-  std::vector<std::string_view> features_;  // the cells without the label
+  std::vector<std::string_view> features_;  // the cells without the label and the unit
 };
 
 using RowVisitor = std::function<void(std::span<const std::string_view> cells)>;
 
-// All rows, or the first `max_rows` (0: all). `visit` sees the raw cells of each. A file without
+// All rows. `visit` sees the raw cells of each. A file without
 // rows is an error.
-Result<Table> ReadTable(TableReader reader, std::int64_t max_rows = 0,
-                        const RowVisitor& visit = {});
+Result<Table> ReadTable(TableReader reader, const RowVisitor& visit = {});
 
 }  // namespace lucid

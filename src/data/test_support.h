@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "lucid/base/result.h"
+#include "test_paths.h"
 
 namespace lucid {
 

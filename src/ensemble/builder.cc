@@ -3,27 +3,25 @@
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <mutex>
 #include <set>
 
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "ensemble/builder.h"
 #include "ensemble/command_source.h"
+#include "ensemble/reference.h"
 #include "ensemble/run_spec.h"
+#include "ensemble/secret_file.h"
 #include "lucid/base/version.h"
 #include "train/group_trainer.h"
 
 namespace lucid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool Exists(const std::string& path) {
   std::error_code ignored;
@@ -45,24 +43,77 @@ Result<InstructionSet> ChooseInstructionSet(const std::string& name) {
       fmt::format("--instruction-set '{}' is not available here (auto{})", name, names));
 }
 
+DataSize SizeOf(const Dataset& dataset, const std::vector<Unit>& units) {
+  DataSize size{dataset.train.rows(), 1, dataset.train.has_units()};
+  for (const Unit& unit : units)
+    size.largest_unit = std::max(size.largest_unit, std::ssize(unit.rows));
+  return size;
+}
+
+// Everything that is fixed before the first network is made. `secret` gets that of a private run.
 Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
-                    const EnsembleOptions& options, const std::string& run,
-                    const ProgressCallback& progress, std::stop_token stop) {
-  LUCID_ASSIGN(StoreSpec spec, WholeRun(dataset, architecture, options));
-  spec.rows = ShardOf(spec.rows, options.shard);
+                    const EnsembleOptions& asked, const std::string& run,
+                    const ProgressCallback& progress, std::stop_token stop,
+                    std::optional<Secret>& secret) {
+  EnsembleOptions options = asked;
+  LUCID_TRY(options.train.Validate());
+  std::vector<Unit> units = UnitsOf(dataset.train, TableKeys::Of(dataset.train));
+  LUCID_TRY(CheckData(dataset, units, architecture));
+  const bool own = options.trainer.empty();
+  if (own) {
+    LUCID_ASSIGN(options.train,
+                 ResolveOptions(options.train, architecture, SizeOf(dataset, units)));
+  }
   LUCID_TRY(MakeDirectories(run));
+  std::optional<PrivateRun> private_run;
+  if (own && options.train.method == TrainOptions::Method::kPrivate) {
+    LUCID_ASSIGN(const PrivacyStatement statement, PrivacyOf(options.train, architecture));
+    if (options.seeded_noise) {
+      secret = Secret::FromSeed(options.train.seed);
+    } else {
+      const Digest binding = SecretBinding(dataset.schema_digest, dataset.train_digest,
+                                           architecture.Canonical(), TrainingText(options));
+      LUCID_ASSIGN(secret, OpenSecret(options.secret_file.empty() ? PathIn(run, kSecretFile)
+                                                                  : options.secret_file,
+                                      binding));
+    }
+    private_run = PrivateRun{statement, DigestOf(*secret), options.seeded_noise};
+  }
+  LUCID_ASSIGN(StoreSpec spec,
+               WholeRun(dataset, units, architecture, options,
+                        private_run ? std::optional(private_run->secret) : std::nullopt));
+  spec.rows = ShardOf(spec.rows, options.shard);
   const std::string file = options.shard.count == 1 ? kEnsembleFile : ShardFile(options.shard);
-  const bool partial = options.members != 0 && options.members < dataset.train.rows();
-  return Job{dataset,  options,           run, std::move(spec), TrainingText(options), partial,
-             progress, PathIn(run, file), stop};
+  const bool partial = options.members != 0 && options.members < std::ssize(units);
+  Job job{dataset,
+          options,
+          run,
+          std::move(units),
+          std::move(spec),
+          TrainingText(options),
+          own ? Adjacency::kUnitRemoved : Adjacency::kAsTrainedElsewhere,
+          partial,
+          progress,
+          PathIn(run, file),
+          stop};
+  if (own) {
+    job.expected_rows = options.train.expected_rows;
+    job.expected_from_data = asked.train.expected_rows == 0;
+  }
+  job.private_run = private_run;
+  return job;
 }
 
 // A kill between the last two steps leaves a store with its final name and no manifest. With
 // --resume it becomes unfinished again: every network is checked before a manifest vouches for it.
+// (The manifest that a private run has before its members vouches for N only.)
 Status ReopenWithoutManifest(const Job& job) {
-  if (!job.options.resume || !job.whole() || !Exists(job.target) ||
-      Exists(PathIn(job.run, kManifestFile))) {
-    return Ok();
+  if (!job.options.resume || !job.whole() || !Exists(job.target)) return Ok();
+  const std::string path = PathIn(job.run, kManifestFile);
+  if (Exists(path)) {
+    LUCID_ASSIGN(const std::string text, ReadTextFile(path, 64 << 20));
+    LUCID_ASSIGN(const Manifest manifest, ParseManifest(text, path));
+    if (manifest.members > 0) return Ok();
   }
   LUCID_ASSIGN(const Store store, Store::Open(job.target, job.spec, /*writable=*/true));
   return RenameDurably(job.target, Unfinished(job.target));
@@ -157,6 +208,12 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::stri
   TrainSummary summary;
   summary.run = job.run;
   summary.rows = job.dataset.train.rows();
+  summary.units = std::ssize(job.units);
+  summary.unit = job.dataset.schema.unit_name();
+  summary.adjacency = NameOf(job.adjacency);
+  summary.expected_rows = job.expected_rows;
+  summary.expected_from_data = job.expected_from_data;
+  summary.private_run = job.private_run;
   summary.members = static_cast<std::int64_t>(
       std::ranges::count_if(job.spec.rows, [](std::int64_t row) { return row >= 0; }));
   summary.trained_now = trained_now;
@@ -170,22 +227,26 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::stri
   return summary;
 }
 
-// Every network is in the store: gives N its own file, the store its final name, and writes the
-// manifest that makes the folder a run.
-Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
-  LUCID_TRY(store.Sync());
+bool IsFinite(std::span<const float> parameters) {
+  return std::ranges::all_of(parameters, [](float v) { return std::isfinite(v); });
+}
+
+// N gets its own file, is evaluated, and its bounds are declared.
+Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary& summary) {
   Network network{job.spec.architecture, {}};
   network.parameters.resize(static_cast<std::size_t>(summary.parameters));
   LUCID_ASSIGN(const bool whole, store.Read(0, network.parameters));
   if (!whole) return InternalError("the store lost the network on all rows");
   const std::string network_path = PathIn(job.run, kNetworkFile);
   LUCID_TRY(SaveNetwork(network, network_path));
-  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
 
   const Evaluator evaluator(network);
   summary.train_accuracy = Accuracy(evaluator, job.dataset.train);
   if (job.dataset.test.rows() > 0) summary.test_accuracy = Accuracy(evaluator, job.dataset.test);
-  summary.complete = true;
+  if (job.options.declare > 0) {
+    summary.declared =
+        DeclareBounds(network, job.dataset.schema, job.options.declare, job.options.reference);
+  }
 
   Manifest manifest;
   manifest.version = Version();
@@ -194,21 +255,79 @@ Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
   manifest.command = job.options.command;
   manifest.data_directory = job.dataset.directory;
   manifest.rows = summary.rows;
-  manifest.members = summary.members;
-  manifest.partial = summary.partial;
+  manifest.max_rows = job.dataset.max_rows;
+  manifest.rows_per_unit = job.dataset.rows_per_unit;
+  manifest.unit = job.dataset.schema.unit_name();
+  manifest.units = std::ssize(job.units);
+  manifest.adjacency = job.adjacency;
+  manifest.partial = true;  // until the members are there
+  manifest.expected_rows = job.expected_rows;
+  manifest.expected_from_data = job.expected_from_data;
+  manifest.private_run = job.private_run;
+  manifest.declared = summary.declared;
   manifest.schema = job.dataset.schema;
   manifest.architecture = job.spec.architecture;
   manifest.training = job.training;
   manifest.train_accuracy = summary.train_accuracy;
   manifest.test_accuracy = summary.test_accuracy;
-  manifest.seconds = summary.seconds;
   manifest.run_key = job.spec.run_key;
   manifest.schema_digest = job.dataset.schema_digest;
   manifest.train_digest = job.dataset.train_digest;
+  manifest.order_digest = job.dataset.train_order;
   manifest.test_digest = job.dataset.test_digest;
   LUCID_ASSIGN(manifest.network_digest, Sha256OfFile(network_path));
+  return manifest;
+}
+
+Status WriteManifest(const Job& job, const Manifest& manifest) {
+  return WriteFileAtomically(PathIn(job.run, kManifestFile), EncodeManifest(manifest), 0600);
+}
+
+// A private run is made from N alone: N, its bounds and the manifest are there before the members,
+// and nothing that happens to a member changes them.
+Status PublishPrivateNetwork(const Job& job, Store& store, const NetworkSource& source) {
+  std::vector<float> parameters(static_cast<std::size_t>(job.spec.architecture.parameters()));
+  LUCID_ASSIGN(const bool there, store.Read(0, parameters));
+  if (!there) {
+    const std::int64_t n = -1;
+    LUCID_TRY(source.Make(std::span(&n, 1), parameters, job.stop));
+    // Private training is total: what is not finite becomes the network of zeros.
+    if (!IsFinite(parameters)) std::ranges::fill(parameters, 0.0F);
+    LUCID_TRY(store.Write(0, parameters));
+    LUCID_TRY(store.Sync());
+  }
+  if (!job.whole()) return Ok();
+  TrainSummary summary = Summarize(job, 0, source.name());
+  LUCID_ASSIGN(const Manifest manifest, PublishNetwork(job, store, summary));
+  return WriteManifest(job, manifest);
+}
+
+// How many members of a private run are not finite: nothing can be proved of them.
+Result<std::int64_t> CountNotFinite(const Job& job, const Store& store) {
+  if (!job.private_run) return 0;
+  std::vector<float> parameters(static_cast<std::size_t>(job.spec.architecture.parameters()));
+  std::int64_t count = 0;
+  for (std::int64_t i = 1; i < store.networks(); ++i) {
+    LUCID_ASSIGN(const bool whole, store.Read(i, parameters));
+    count += !whole || !IsFinite(parameters);
+  }
+  return count;
+}
+
+// Every network is in the store: gives N its own file, the store its final name, and writes the
+// manifest that makes the folder a run.
+Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
+  LUCID_TRY(store.Sync());
+  LUCID_ASSIGN(Manifest manifest, PublishNetwork(job, store, summary));
+  LUCID_ASSIGN(summary.not_finite, CountNotFinite(job, store));
+  LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
+  summary.complete = true;
+  manifest.members = summary.members;
+  manifest.partial = summary.partial;
+  manifest.not_finite = summary.not_finite;
+  manifest.seconds = summary.seconds;
   LUCID_ASSIGN(manifest.ensemble_digest, Sha256OfFile(job.target));
-  LUCID_TRY(WriteFileAtomically(PathIn(job.run, kManifestFile), EncodeManifest(manifest)));
+  LUCID_TRY(WriteManifest(job, manifest));
   return summary;
 }
 
@@ -225,14 +344,15 @@ Result<TrainSummary> AlreadyThere(const Job& job, const std::string& set) {
   summary.complete = true;
   summary.train_accuracy = ensemble.manifest().train_accuracy;
   summary.test_accuracy = ensemble.manifest().test_accuracy;
+  summary.declared = ensemble.manifest().declared;
   return summary;
 }
 
 // Our own training: a network per SIMD lane.
 class GroupSource final : public NetworkSource {
  public:
-  GroupSource(const Job& job, InstructionSet set)
-      : plan_(job.spec.architecture, job.dataset.train, job.options.train),
+  GroupSource(const Job& job, InstructionSet set, std::optional<Secret> secret)
+      : plan_(job.spec.architecture, job.dataset.train, job.options.train, std::move(secret)),
         trainer_(plan_, set),
         name_(InstructionSetName(set)) {}
 
@@ -256,6 +376,8 @@ Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
   LUCID_TRY(ReopenWithoutManifest(job));
   if (Exists(job.target)) return AlreadyThere(job, source.name());
   LUCID_ASSIGN(Store store, OpenStore(job));
+  const bool has_n = job.spec.rows.front() == -1;
+  if (job.private_run && has_n) LUCID_TRY(PublishPrivateNetwork(job, store, source));
   LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
   LUCID_TRY(Fill(job, store, missing, source));
   TrainSummary summary = Summarize(job, static_cast<std::int64_t>(missing.size()), source.name());
@@ -269,9 +391,13 @@ Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& a
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress, std::stop_token stop) {
   LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(options.instruction_set));
-  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop));
-  if (options.trainer.empty()) return BuildRun(job, GroupSource(job, set));
-  return BuildRun(job, CommandSource(job));
+  std::optional<Secret> secret;
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop, secret));
+  if (options.trainer.empty()) return BuildRun(job, GroupSource(job, set, std::move(secret)));
+  const CommandSource source(job);
+  // A run that goes on was tried when it began.
+  if (options.check_trainer && !options.resume) LUCID_TRY(source.Check());
+  return BuildRun(job, source);
 }
 
 namespace {
@@ -336,7 +462,8 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
                                  const ProgressCallback& progress, std::stop_token stop) {
   EnsembleOptions whole = options;
   whole.shard = {};
-  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop));
+  std::optional<Secret> secret;
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop, secret));
   LUCID_TRY(ReopenWithoutManifest(job));
   if (Exists(job.target)) return AlreadyThere(job, "merged");
   LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ensemble/store.h"
+#include "lucid/data/units.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
@@ -15,14 +16,19 @@ namespace lucid {
 // Everything that building one store works with.
 struct Job {
   const Dataset& dataset;
-  const EnsembleOptions& options;
+  EnsembleOptions options;  // options.train is resolved where it counts
   std::string run;
+  std::vector<Unit> units;
   StoreSpec spec;        // of the file being made
   std::string training;  // for the manifest; in the run key
-  bool partial = false;  // rows without a member
+  Adjacency adjacency = Adjacency::kUnitRemoved;
+  bool partial = false;  // units without a member
   const ProgressCallback& report;
   std::string target;  // the final path of the file
   std::stop_token stop;
+  std::int64_t expected_rows = 0;
+  bool expected_from_data = false;
+  std::optional<PrivateRun> private_run = {};
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   bool whole() const { return options.shard.count == 1; }
@@ -39,7 +45,8 @@ class NetworkSource {
   virtual std::int64_t lanes() const { return 1; }  // networks at a time
   virtual std::string verb() const = 0;             // "training": for progress
   virtual std::string name() const = 0;             // "avx2": for the manifest
-  // Makes network k without row left_out[k] (-1: N) into out[k * parameters ...]. Thread-safe.
+  // Makes network k without the unit whose first row is left_out[k] (-1: N) into
+  // out[k * parameters ...]. Thread-safe.
   // Requires: 1 <= left_out.size() <= lanes().
   virtual Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
                       std::stop_token stop) const = 0;

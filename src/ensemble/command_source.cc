@@ -9,16 +9,21 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "data/csv.h"
+#include "data/table_reader.h"
 #include "lucid/nn/import.h"
+#include "random/stream.h"
 
 namespace lucid {
 namespace {
@@ -166,20 +171,36 @@ CommandSource::~CommandSource() {
   fs::remove(Folder(), ignored);  // only if nothing is in it
 }
 
+// The rows that go, with commas between them.
+std::string CommandSource::RowsOfUnit(std::int64_t row) const {
+  const auto unit = std::ranges::find(job_.units, row, &Unit::row);
+  return unit == job_.units.end() ? "none" : fmt::format("{}", fmt::join(unit->rows, ","));
+}
+
+CommandSource::Call CommandSource::CallFor(std::int64_t row) const {
+  return {job_.dataset.directory, RowsOfUnit(row), RowName(row), RowText(row),
+          job_.dataset.train.rows()};
+}
+
 Status CommandSource::Make(std::span<const std::int64_t> left_out, std::span<float> out,
                            std::stop_token stop) const {
-  const std::int64_t row = left_out.front();
+  LUCID_ASSIGN(const std::vector<float> parameters, Run(CallFor(left_out.front()), stop));
+  std::ranges::copy(parameters, out.begin());
+  return Ok();
+}
+
+Result<std::vector<float>> CommandSource::Run(const Call& call, const std::stop_token& stop) const {
   std::error_code code;
   const fs::path folder = fs::absolute(Folder(), code);
   LUCID_TRY(MakeDirectories(folder.string()));
-  const std::string log = folder / (RowName(row) + ".log");
-  const std::string file = folder / (RowName(row) + ".safetensors");
+  const std::string log = folder / (call.name + ".log");
+  const std::string file = folder / (call.name + ".safetensors");
   fs::remove(file, code);
 
   const std::vector<std::string> environment = Environment({
-      "LUCID_DATA=" + fs::absolute(job_.dataset.directory, code).string(),
-      fmt::format("LUCID_ROWS={}", job_.dataset.train.rows()),
-      row < 0 ? "LUCID_LEAVE_OUT=none" : fmt::format("LUCID_LEAVE_OUT={}", row),
+      "LUCID_DATA=" + fs::absolute(call.data, code).string(),
+      fmt::format("LUCID_ROWS={}", call.rows),
+      "LUCID_LEAVE_OUT=" + call.left_out,
       fmt::format("LUCID_SEED={}", job_.options.train.seed),
       "LUCID_ARCH=" + job_.spec.architecture.Canonical(),
       "LUCID_OUT=" + file,
@@ -194,20 +215,113 @@ Status CommandSource::Make(std::span<const std::int64_t> left_out, std::span<flo
   const auto failed = [&](const std::string& what) {
     const std::string last = LastLine(log);
     return InvalidInput(fmt::format("the trainer command for {} {} (its output: '{}'{}{})",
-                                    RowText(row), what, log,
+                                    call.what, what, log,
                                     last.empty() ? "" : ", last line: ", last));
   };
   if (status != 0) return failed(HowItEnded(status));
   if (!fs::exists(file, code)) {
     return failed(fmt::format("ended well but did not write LUCID_OUT, '{}'", file));
   }
-  const Result<Network> network = ImportNetwork(
+  Result<Network> network = ImportNetwork(
       file, {job_.dataset.features(), job_.dataset.classes(), job_.spec.architecture});
   if (!network.ok()) return failed("wrote a bad network: " + network.error().message);
-  std::ranges::copy(network->parameters, out.begin());
   fs::remove(file, code);
   fs::remove(log, code);
+  return std::move(network->parameters);
+}
+
+namespace {
+
+// A copy of a data folder whose training rows are those of `rows`, in that order.
+Status CopyData(const std::string& from, const std::vector<std::int64_t>& rows,
+                const std::string& to) {
+  LUCID_ASSIGN(const DatasetFiles files, FindDatasetFiles(from));
+  LUCID_TRY(MakeDirectories(to));
+  std::error_code code;
+  for (const std::string& file : {files.schema, files.test}) {
+    if (file.empty()) continue;
+    fs::copy_file(file, fs::path(to) / fs::path(file).filename(),
+                  fs::copy_options::overwrite_existing, code);
+    if (code) return IoError(fmt::format("cannot copy '{}': {}", file, code.message()));
+  }
+  LUCID_ASSIGN(auto source, OpenSource(files.train));
+  CsvReader csv(std::move(source), files.train);
+  std::vector<std::string> records;  // the header first
+  while (true) {
+    LUCID_ASSIGN(const bool more, csv.Next());
+    if (!more) break;
+    AppendCsvRecord(records.emplace_back(), csv.cells());
+  }
+  std::string text = records.front();
+  for (const std::int64_t row : rows) text += records[static_cast<std::size_t>(row) + 1];
+  const std::string path = fs::path(to) / fs::path(files.train).filename();
+  if (!path.ends_with(".gz")) return WriteFileAtomically(path, text);
+  gzFile gzip = ::gzopen(path.c_str(), "wb");
+  const bool good =
+      gzip != nullptr && ::gzwrite(gzip, text.data(), static_cast<unsigned>(text.size())) ==
+                             static_cast<int>(text.size());
+  if (gzip == nullptr || ::gzclose(gzip) != Z_OK || !good) {
+    return IoError(fmt::format("cannot write '{}'", path));
+  }
   return Ok();
+}
+
+}  // namespace
+
+Status CommandSource::Check() const {
+  constexpr std::int64_t kTried = 3;
+  const std::string copy = (fs::path(Folder()) / "data").string();
+  const auto train = [&](std::int64_t row) { return Run(CallFor(row), job_.stop); };
+  // Trained on a file that holds the rows but for those of a unit, in another order.
+  const auto train_really =
+      [&](const std::vector<std::int64_t>& left_out) -> Result<std::vector<float>> {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(job_.dataset.train.rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::erase_if(
+        rows, [&](std::int64_t row) { return std::ranges::find(left_out, row) != left_out.end(); });
+    Stream(0, "order of a tried file").Shuffle(rows);
+    LUCID_TRY(CopyData(job_.dataset.directory, rows, copy));
+    auto result =
+        Run({copy, "none", "tried", "a file with fewer rows in another order", std::ssize(rows)},
+            job_.stop);
+    std::error_code ignored;
+    fs::remove_all(copy, ignored);
+    return result;
+  };
+  const auto refuse = [](std::string_view what) {
+    return InvalidInput(fmt::format("the trainer command {}", what));
+  };
+  LUCID_ASSIGN(const std::vector<float> n, train(-1));
+  LUCID_ASSIGN(const std::vector<float> again, train(-1));
+  if (n != again) {
+    return refuse("is unseeded: two trainings on the same rows differ (use LUCID_SEED)");
+  }
+  LUCID_ASSIGN(const std::vector<float> shuffled, train_really({}));
+  if (n != shuffled) {
+    return refuse(
+        "depends on the order of the rows: a file with its lines shuffled gives another "
+        "network, and so would a file without one of them");
+  }
+  const auto units = static_cast<std::int64_t>(job_.units.size());
+  bool ignored = true;
+  std::vector<const Unit*> differ;
+  for (std::int64_t i = 0; i < std::min(kTried, units); ++i) {
+    const Unit& unit = job_.units[static_cast<std::size_t>(i * units / std::min(kTried, units))];
+    LUCID_ASSIGN(const std::vector<float> member, train(unit.row));
+    LUCID_ASSIGN(const std::vector<float> really, train_really(unit.rows));
+    ignored = ignored && member == n;
+    if (member != really) differ.push_back(&unit);
+  }
+  if (differ.empty()) return Ok();
+  if (ignored) {
+    return refuse(
+        "ignores LUCID_LEAVE_OUT: what it trains without a unit is the network on all "
+        "rows");
+  }
+  return refuse(
+      fmt::format("does not leave out what LUCID_LEAVE_OUT says: training on a file "
+                  "without row {} gives another network",
+                  differ.front()->row));
 }
 
 }  // namespace lucid

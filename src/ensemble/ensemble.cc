@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/hasher.h"
 #include "ensemble/run_spec.h"
+#include "lucid/data/units.h"
 
 namespace lucid {
 namespace {
@@ -21,12 +22,12 @@ Status CheckDigest(const std::string& path, const Digest& expected) {
                   path, actual.Hex().substr(0, 16), expected.Hex().substr(0, 16)));
 }
 
-// The rows of a trained run follow from the manifest. Those of an imported partial one are only in
+// The rows of a trained run of format 1 follow from the manifest. Those of other runs are only in
 // the store, whose digest is in the manifest.
 Result<std::vector<std::int64_t>> RowsOf(const Manifest& manifest, const SafetensorsHeader& header,
                                          const std::string& path) {
-  if (!manifest.partial || !IsImported(manifest.training)) {
-    return NetworkRows(manifest.rows, manifest.members);
+  if (manifest.format == 1 && (!manifest.partial || !IsImported(manifest.training))) {
+    return BlankedNetworkRows(manifest.rows, manifest.members);
   }
   const std::vector<std::int64_t> shape = {manifest.members + 1};
   LUCID_ASSIGN(const Tensor* tensor, header.Find("rows", TensorType::kI64, shape));
@@ -53,6 +54,33 @@ Ensemble::~Ensemble() = default;
 Ensemble::Ensemble(Ensemble&&) noexcept = default;
 Ensemble& Ensemble::operator=(Ensemble&&) noexcept = default;
 
+Result<Dataset> LoadRunData(const Manifest& manifest) {
+  LUCID_ASSIGN(Dataset dataset,
+               LoadDataset(manifest.data_directory, {.clip = true,
+                                                     .max_rows = manifest.max_rows,
+                                                     .rows_per_unit = manifest.rows_per_unit}));
+  if (manifest.format == 1) {
+    // Format 1 kept the first rows, and its digests are of tables as they stand.
+    Table& train = dataset.train;
+    const std::int64_t kept = std::min(train.rows(), manifest.rows);
+    train.x.resize(static_cast<std::size_t>(kept * train.features));
+    train.y.resize(static_cast<std::size_t>(kept));
+    dataset.train_digest = BlankedTableDigest(train);
+    dataset.test_digest = BlankedTableDigest(dataset.test);
+  }
+  if (dataset.schema_digest != manifest.schema_digest) {
+    return Mismatch(fmt::format("'{}' has another schema than the run", manifest.data_directory));
+  }
+  const bool same = dataset.train_digest == manifest.train_digest;
+  if (same && manifest.format != 1 && dataset.train_order != manifest.order_digest) {
+    return Mismatch(fmt::format(
+        "'{}' holds the training rows in another order than when the run was made, so that numbers "
+        "of rows mean others",
+        manifest.data_directory));
+  }
+  return dataset;
+}
+
 Result<RunNetwork> OpenRunNetwork(const std::string& run) {
   const std::string manifest_path = PathIn(run, kManifestFile);
   if (!std::filesystem::exists(manifest_path)) {
@@ -76,6 +104,16 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
   LUCID_ASSIGN(RunNetwork opened, OpenRunNetwork(run));
   Manifest& manifest = opened.manifest;
   Network& network = opened.network;
+  if (manifest.members == 0) {
+    return InvalidInput(fmt::format(
+        "'{}' has its network but not its members yet: lucid train --resume goes on", run));
+  }
+  if (manifest.not_finite > 0) {
+    return InvalidInput(fmt::format(
+        "'{}': {} members are not finite, so nothing can be proved of them: the promise 'full' "
+        "holds, 'labels' cannot be certified",
+        run, manifest.not_finite));
+  }
   const std::string network_path = PathIn(run, kNetworkFile),
                     store_path = PathIn(run, kEnsembleFile);
   if (progress) progress({"checking the ensemble", "files", 0, 1, 0});
@@ -89,7 +127,8 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
                                 manifest.members + 1));
   }
   LUCID_ASSIGN(std::vector<std::int64_t> rows, RowsOf(manifest, header, store_path));
-  StoreSpec spec{manifest.architecture, manifest.run_key, std::move(rows)};
+  StoreSpec spec{manifest.architecture, manifest.run_key, std::move(rows),
+                 manifest.format == 1 ? std::nullopt : std::optional(manifest.order_digest)};
   LUCID_ASSIGN(const Store checked, Store::Open(store_path, spec, /*writable=*/false));
   LUCID_ASSIGN(MappedFile file, MappedFile::Open(store_path));
   StoreLayout layout(spec);

@@ -232,7 +232,7 @@ TEST_F(EnsembleTest, EditedManifestFieldsAreCaught) {
   EXPECT_THAT(message("\"members\": 37", "\"members\": 36"), HasSubstr("contradict"));
   EXPECT_THAT(message("\"partial\": false", "\"partial\": true"), HasSubstr("contradict"));
   EXPECT_THAT(message("\"rows\": 37", "\"rows\": \"37\""), HasSubstr("data/rows"));
-  EXPECT_THAT(message("lucid-run-1", "lucid-run-9"), HasSubstr("lucid-run-9"));
+  EXPECT_THAT(message("lucid-run-2", "lucid-run-9"), HasSubstr("lucid-run-9"));
 }
 
 TEST_F(EnsembleTest, ReadOnlyFolderIsAClearError) {
@@ -242,7 +242,7 @@ TEST_F(EnsembleTest, ReadOnlyFolderIsAClearError) {
 }
 
 TEST(Shard, PartsCoverEverythingOnce) {
-  const std::vector<std::int64_t> rows = NetworkRows(101, 0);
+  const std::vector<std::int64_t> rows = BlankedNetworkRows(101, 0);
   for (std::int64_t count : {1, 2, 7, 102}) {
     std::vector<std::int64_t> joined;
     for (std::int64_t i = 1; i <= count; ++i) {
@@ -257,6 +257,29 @@ TEST(Shard, TextIsParsedStrictly) {
   EXPECT_EQ(Shard::Parse("2/8")->index, 2);
   for (const char* bad : {"", "1", "0/4", "5/4", "1/0", "a/b", "1/4x", "-1/4", "1//4"}) {
     EXPECT_FALSE(Shard::Parse(bad).ok()) << bad;
+  }
+}
+
+TEST_F(EnsembleTest, TheDataOfARunIsFoundWhetherItWasClippedOrNot) {
+  const Architecture net = Architecture::FromName("1x3", 1, 2).value();
+  for (const bool clip : {false, true}) {
+    const std::string data = Folder(clip ? "outside" : "inside");
+    fs::create_directories(data);
+    std::ofstream(data + "/schema.csv") << "column,kind,offset,divisor,categories\n"
+                                           "a,numeric,0,100,\nlabel,label,,,n|y\n";
+    std::ofstream(data + "/train.csv") << "a,label\n50,0\n" << (clip ? 141 : 91) << ",1\n3,0\n";
+    const auto dataset = LoadDataset(data, {.clip = clip});
+    ASSERT_TRUE(dataset.ok()) << dataset.error().message;
+    ASSERT_TRUE(TrainEnsemble(*dataset, net, options_, data + "-run").ok());
+    const Ensemble run = Ensemble::Open(data + "-run").value();
+    const auto again = LoadRunData(run.manifest());
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(again->train.x, dataset->train.x);
+    EXPECT_EQ(again->train_digest, run.manifest().train_digest);
+    // Data that changed has another digest, also where it is clipped.
+    std::ofstream(data + "/train.csv") << "a,label\n50,0\n-7,1\n3,0\n";
+    const auto changed = LoadRunData(run.manifest());
+    EXPECT_TRUE(!changed.ok() || changed->train_digest != run.manifest().train_digest);
   }
 }
 

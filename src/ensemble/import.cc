@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 
 #include "base/files.h"
@@ -160,8 +161,8 @@ class MemberFile final : public Members {
                       path, networks, data_rows, networks));
     }
     if (!named) {
-      std::vector<std::int64_t> rows = NetworkRows(data_rows, 0);
-      rows.erase(rows.begin());
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(data_rows));
+      std::iota(rows.begin(), rows.end(), 0);
       return rows;
     }
     const std::vector<std::int64_t> shape = {networks};
@@ -178,25 +179,37 @@ class MemberFile final : public Members {
   std::vector<std::int64_t> rows_;
 };
 
-Status CheckRows(const std::vector<std::int64_t>& members, std::int64_t rows, bool partial,
-                 const std::string& source) {
+// The units of an import: those of the data, and every further copy of a row that has a network of
+// its own (another trainer may tell equal rows apart by where they stand). Errors: rows out of
+// range, rows that name no unit, and units without a network unless `partial`.
+Result<std::vector<Unit>> UnitsOfImport(const Dataset& dataset,
+                                        const std::vector<std::int64_t>& members, bool partial,
+                                        const std::string& source) {
+  const std::int64_t rows = dataset.train.rows();
+  std::vector<Unit> units = UnitsOf(dataset.train, TableKeys::Of(dataset.train));
   if (members.empty()) {
     return InvalidInput(
         fmt::format("'{}' holds no network (.onnx or .safetensors) without a row", source));
   }
-  for (const std::int64_t row : {members.front(), members.back()}) {
-    if (row >= 0 && row < rows) continue;
-    return InvalidInput(fmt::format("'{}': a network without row {}, but rows go from 0 to {}",
-                                    source, row, rows - 1));
+  std::vector<std::int64_t> named, missing;
+  for (const Unit& unit : units) named.push_back(unit.row);
+  for (const std::int64_t row : members) {
+    if (row < 0 || row >= rows) {
+      return InvalidInput(fmt::format("'{}': a network without row {}, but rows go from 0 to {}",
+                                      source, row, rows - 1));
+    }
+    if (std::ranges::binary_search(named, row)) continue;
+    if (dataset.train.has_units()) {
+      return InvalidInput(fmt::format(
+          "'{}': a network without row {}, which is not the first row of its {}: a network is "
+          "named by the first row of the unit that it leaves out",
+          source, row, Quoted(dataset.schema.unit_name())));
+    }
+    units.push_back({row, {row}, 1});
   }
-  std::vector<std::int64_t> missing;
-  std::int64_t next = 0;
-  for (std::size_t i = 0; i <= members.size() && missing.size() <= kRowsShown; ++i) {
-    const std::int64_t row = i < members.size() ? members[i] : rows;
-    for (; next < row && missing.size() <= kRowsShown; ++next) missing.push_back(next);
-    next = row + 1;
-  }
-  if (missing.empty() || partial) return Ok();
+  std::ranges::sort(units, {}, &Unit::row);
+  std::ranges::set_difference(named, members, std::back_inserter(missing));
+  if (missing.empty() || partial) return units;
   const bool more = missing.size() > kRowsShown;
   if (more) missing.resize(kRowsShown);
   return InvalidInput(fmt::format(
@@ -234,6 +247,12 @@ class FileSource final : public NetworkSource {
     return hasher.Finish();
   }
 
+  // After ReadAll: whether no member differs from N.
+  bool AllEqualN() const {
+    return std::ranges::all_of(digests_,
+                               [this](const auto& item) { return item.second == digests_.at(-1); });
+  }
+
   std::string verb() const override { return "importing"; }
   std::string name() const override { return "imported"; }
   Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
@@ -265,30 +284,46 @@ Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& n
                                     std::stop_token stop) {
   NetworkFit fit{dataset.features(), dataset.classes(), options.architecture};
   LUCID_ASSIGN(const Network n, ImportNetwork(network, fit));
-  LUCID_TRY(CheckData(dataset, n.architecture));
   fit.architecture = n.architecture;
   const std::int64_t rows = dataset.train.rows();
   LUCID_ASSIGN(const std::unique_ptr<Members> found, fs::is_directory(members)
                                                          ? MemberFolder::Open(members, network, fit)
                                                          : MemberFile::Open(members, n, fit, rows));
-  LUCID_TRY(CheckRows(found->rows(), rows, options.partial, members));
+  LUCID_ASSIGN(std::vector<Unit> units,
+               UnitsOfImport(dataset, found->rows(), options.partial, members));
+  LUCID_TRY(CheckData(dataset, units, n.architecture));
 
   FileSource source(n, *found);
   LUCID_ASSIGN(const Digest digest, source.ReadAll(options.threads, progress, stop));
+  if (!options.may_equal && found->rows().size() > 1 && source.AllEqualN()) {
+    return InvalidInput(fmt::format(
+        "'{}': every network equals the one on all rows: they were trained on all rows, too, or "
+        "are copies of one file",
+        members));
+  }
   const std::string training = ImportedText(digest);
   StoreSpec spec{
       n.architecture,
-      RunKey(dataset.schema_digest, dataset.train_digest, n.architecture.Canonical(), training),
-      {-1}};
+      RunKey(2, dataset.schema_digest, dataset.train_digest, n.architecture.Canonical(), training),
+      {-1},
+      dataset.train_order};
   spec.rows.insert(spec.rows.end(), found->rows().begin(), found->rows().end());
   LUCID_TRY(MakeDirectories(run));
   EnsembleOptions building;
   building.resume = true;  // importing is copying: what is there of this run is right, or redone
   building.threads = options.threads;
   building.command = options.command;
-  const bool partial = static_cast<std::int64_t>(found->rows().size()) < rows;
-  const Job job{dataset,  building, run,      std::move(spec),
-                training, partial,  progress, (fs::path(run) / kEnsembleFile).string(),
+  const bool partial = found->rows().size() < units.size();
+  const Job job{dataset,
+                building,
+                run,
+                std::move(units),
+                std::move(spec),
+                training,
+                Adjacency::kAsTrainedElsewhere,
+                partial,
+                progress,
+                (fs::path(run) / kEnsembleFile).string(),
                 stop};
   return BuildRun(job, source);
 }

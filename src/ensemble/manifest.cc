@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_fields.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "ensemble/run_spec.h"
 
@@ -13,35 +15,144 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "lucid-run-1";
+constexpr std::string_view kFormat1 = "lucid-run-1", kFormat2 = "lucid-run-2";
 constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // as in training
+constexpr Adjacency kAdjacencies[] = {Adjacency::kUnitRemoved, Adjacency::kBlanked,
+                                      Adjacency::kAsTrainedElsewhere};
+
+Json ToJson(const PrivateRun& run) {
+  const PrivacyStatement& s = run.statement;
+  return {{"epsilon", s.epsilon},
+          {"delta", s.delta},
+          {"sigma", s.sigma},
+          {"clip", s.clip},
+          {"sampling_rate", s.sampling_rate},
+          {"steps", s.steps},
+          {"spent", s.spent},
+          {"seeded", run.seeded},
+          {"secret", run.secret.Hex()}};
+}
+
+PrivateRun ReadPrivateRun(JsonFields& read) {
+  PrivateRun run;
+  run.statement = {read.Number("/private/epsilon"),       read.Number("/private/delta"),
+                   read.Number("/private/sigma"),         read.Number("/private/clip"),
+                   read.Number("/private/sampling_rate"), read.Whole("/private/steps"),
+                   read.Number("/private/spent")};
+  run.seeded = read.Flag("/private/seeded");
+  run.secret = read.Sha256("/private/secret");
+  return run;
+}
+
+// The numbers that bounds are made of, exactly: hex floats beside those for people.
+Json ToJson(const DeclaredBounds& d) {
+  return {{"r", d.r},           {"r_hex", HexText(d.r)},
+          {"median", d.median}, {"median_hex", HexText(d.median)},
+          {"bound", d.bound()}, {"reference", d.reference}};
+}
+
+DeclaredBounds ReadDeclaredBounds(JsonFields& read) {
+  const std::string r = read.Text("/declared/r_hex"), median = read.Text("/declared/median_hex");
+  DeclaredBounds d{std::strtod(r.c_str(), nullptr), std::strtod(median.c_str(), nullptr),
+                   read.Text("/declared/reference")};
+  if (!(d.r > 0 && std::isfinite(d.r)) || !(d.median >= 0 && std::isfinite(d.median))) {
+    read.Wrong("/declared", "a positive r and a median");
+  }
+  return d;
+}
+
+// What can be recomputed is recomputed: an edited manifest does not pass for the run it describes.
+Status CheckConsistency(const Manifest& m, const std::string& source) {
+  const auto inconsistent = [&](std::string_view what) {
+    return Mismatch(fmt::format("{}: {}: edited or damaged", source, what));
+  };
+  if (Sha256Of(m.schema.Canonical()) != m.schema_digest) {
+    return inconsistent("the schema does not have the digest it names");
+  }
+  const std::optional<Digest> secret =
+      m.private_run ? std::optional(m.private_run->secret) : std::nullopt;
+  if (RunKey(m.format, m.schema_digest, m.train_digest, m.architecture.Canonical(), m.training,
+             secret) != m.run_key) {
+    return inconsistent("data, architecture and training do not give the run key it names");
+  }
+  if (m.architecture.inputs() != m.schema.features() ||
+      m.architecture.classes() != m.schema.classes()) {
+    return inconsistent("architecture and schema do not fit each other");
+  }
+  const bool begun = m.private_run.has_value() && m.members == 0;  // N is there, members are not
+  if (m.rows < 2 || m.rows > kMaxRows || m.units < 2 || m.units > m.rows ||
+      (m.members < 1 && !begun) || m.members > m.units || m.partial != (m.members < m.units) ||
+      m.not_finite < 0 || m.not_finite > m.members) {
+    return inconsistent("rows, units, members and partial contradict each other");
+  }
+  const Result<TrainOptions> options = TrainOptions::FromCanonical(m.training);
+  const bool is_private =
+      options.ok() && options->method == TrainOptions::Method::kPrivate && m.format == 2;
+  if (is_private != m.private_run.has_value()) {
+    return inconsistent("training and 'private' contradict each other");
+  }
+  if (!is_private) return Ok();
+  // The promise follows from the options: it is computed again, not believed.
+  const Result<PrivacyStatement> statement = PrivacyOf(*options, m.architecture);
+  if (!statement.ok() || !(statement->spent <= m.private_run->statement.epsilon * (1 + 1e-9)) ||
+      m.private_run->statement.epsilon != options->epsilon ||
+      m.private_run->statement.delta != options->delta) {
+    return inconsistent("the training does not keep the epsilon and delta it names");
+  }
+  return Ok();
+}
 
 }  // namespace
 
+std::string_view NameOf(Adjacency adjacency) {
+  switch (adjacency) {
+    case Adjacency::kUnitRemoved:
+      return "unit removed";
+    case Adjacency::kBlanked:
+      return "blanked";
+    case Adjacency::kAsTrainedElsewhere:
+      break;
+  }
+  return "as trained elsewhere";
+}
+
 std::string EncodeManifest(const Manifest& m) {
   Json json;
-  json["format"] = kFormat;
+  json["format"] = m.format == 1 ? kFormat1 : kFormat2;
   json["lucid"] = m.version;
   json["build"] = m.build;
   json["instruction_set"] = m.instruction_set;
   json["command"] = m.command;
   json["data"] = {{"directory", m.data_directory},
                   {"rows", m.rows},
+                  {"max_rows", m.max_rows},
+                  {"rows_per_unit", m.rows_per_unit},
                   {"features", m.schema.features()},
                   {"classes", m.schema.classes()},
                   {"class_names", m.schema.label().categories},
                   {"schema", m.schema.Canonical()}};
+  json["unit"] = m.unit;
+  json["units"] = m.units;
+  json["adjacency"] = NameOf(m.adjacency);
+  json["expected_rows"] = m.expected_rows == 0 ? Json(nullptr) : Json(m.expected_rows);
+  json["expected_rows_from"] = m.expected_rows == 0   ? Json(nullptr)
+                               : m.expected_from_data ? Json("data")
+                                                      : Json("declared");
   json["architecture"] = m.architecture.Canonical();
   json["parameters"] = m.architecture.parameters();
   json["training"] = m.training;
+  json["private"] = m.private_run ? ToJson(*m.private_run) : Json(nullptr);
+  json["declared"] = m.declared ? ToJson(*m.declared) : Json(nullptr);
   json["members"] = m.members;
   json["partial"] = m.partial;
+  json["not_finite"] = m.not_finite;
   json["train_accuracy"] = NumberOrNull(m.train_accuracy);
   json["test_accuracy"] = NumberOrNull(m.test_accuracy);
   json["seconds"] = NumberOrNull(m.seconds);
-  json["hashes"] = {{"run_key", m.run_key.Hex()},        {"schema", m.schema_digest.Hex()},
-                    {"train", m.train_digest.Hex()},     {"test", m.test_digest.Hex()},
-                    {"network", m.network_digest.Hex()}, {"ensemble", m.ensemble_digest.Hex()}};
+  json["hashes"] = {{"run_key", m.run_key.Hex()},         {"schema", m.schema_digest.Hex()},
+                    {"train", m.train_digest.Hex()},      {"order", m.order_digest.Hex()},
+                    {"test", m.test_digest.Hex()},        {"network", m.network_digest.Hex()},
+                    {"ensemble", m.ensemble_digest.Hex()}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -51,8 +162,9 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
     return InvalidInput(fmt::format("{}: not a JSON object: truncated or damaged", source));
   }
   JsonFields read(json, source, "manifest");
-  LUCID_TRY(read.CheckFormat(kFormat));
   Manifest m;
+  m.format = json.value("format", Json()) == Json(kFormat1) ? 1 : 2;
+  LUCID_TRY(read.CheckFormat(m.format == 1 ? kFormat1 : kFormat2));
   m.version = read.Text("/lucid");
   m.build = read.Text("/build");
   m.instruction_set = read.Text("/instruction_set");
@@ -73,30 +185,32 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
   m.test_digest = read.Sha256("/hashes/test");
   m.network_digest = read.Sha256("/hashes/network");
   m.ensemble_digest = read.Sha256("/hashes/ensemble");
+  if (m.format == 1) {
+    m.units = m.rows;
+    m.adjacency = TrainOptions::FromCanonical(m.training).ok() ? Adjacency::kBlanked
+                                                               : Adjacency::kAsTrainedElsewhere;
+  } else {
+    m.max_rows = read.Whole("/data/max_rows");
+    m.rows_per_unit = read.Whole("/data/rows_per_unit");
+    m.unit = read.Text("/unit");
+    m.units = read.Whole("/units");
+    const std::string adjacency = read.Text("/adjacency");
+    const auto* const found = std::ranges::find(kAdjacencies, adjacency, NameOf);
+    if (found == std::end(kAdjacencies)) read.Wrong("/adjacency", "an adjacency");
+    if (found != std::end(kAdjacencies)) m.adjacency = *found;
+    if (!read.IsNull("/expected_rows")) {
+      m.expected_rows = read.Whole("/expected_rows");
+      m.expected_from_data = read.Text("/expected_rows_from") == "data";
+    }
+    if (!read.IsNull("/private")) m.private_run = ReadPrivateRun(read);
+    if (!read.IsNull("/declared")) m.declared = ReadDeclaredBounds(read);
+    m.not_finite = read.Whole("/not_finite");
+    m.order_digest = read.Sha256("/hashes/order");
+  }
   LUCID_TRY(read.status());
   LUCID_ASSIGN(m.schema, Schema::Parse(schema, source + " (schema)"));
   LUCID_ASSIGN(m.architecture, Architecture::FromCanonical(architecture));
-
-  // What can be recomputed is recomputed: an edited manifest does not pass for the run it
-  // describes.
-  const auto inconsistent = [&](std::string_view what) {
-    return Mismatch(fmt::format("{}: {}: edited or damaged", source, what));
-  };
-  if (Sha256Of(m.schema.Canonical()) != m.schema_digest) {
-    return inconsistent("the schema does not have the digest it names");
-  }
-  if (RunKey(m.schema_digest, m.train_digest, m.architecture.Canonical(), m.training) !=
-      m.run_key) {
-    return inconsistent("data, architecture and training do not give the run key it names");
-  }
-  if (m.architecture.inputs() != m.schema.features() ||
-      m.architecture.classes() != m.schema.classes()) {
-    return inconsistent("architecture and schema do not fit each other");
-  }
-  if (m.rows < 2 || m.rows > kMaxRows || m.members < 1 || m.members > m.rows ||
-      m.partial != (m.members < m.rows)) {
-    return inconsistent("rows, members and partial contradict each other");
-  }
+  LUCID_TRY(CheckConsistency(m, source));
   return m;
 }
 

@@ -30,15 +30,17 @@ Result<Shard> Shard::Parse(const std::string& text) {
   return shard;
 }
 
-Digest RunKey(const Digest& schema, const Digest& train, const std::string& architecture,
-              const std::string& training) {
-  return Hasher()
-      .Text("lucid-run-1")
+Digest RunKey(int format, const Digest& schema, const Digest& train,
+              const std::string& architecture, const std::string& training,
+              const std::optional<Digest>& secret) {
+  Hasher hasher;
+  hasher.Text(format == 1 ? "lucid-run-1" : "lucid-run-2")
       .Bytes(std::as_bytes(std::span(schema.bytes)))
       .Bytes(std::as_bytes(std::span(train.bytes)))
       .Text(architecture)
-      .Text(training)
-      .Finish();
+      .Text(training);
+  if (secret) hasher.Bytes(std::as_bytes(std::span(secret->bytes)));
+  return hasher.Finish();
 }
 
 std::string TrainingText(const EnsembleOptions& options) {
@@ -52,7 +54,17 @@ std::string ImportedText(const Digest& networks) {
 
 bool IsImported(const std::string& training) { return training.starts_with(kImported); }
 
-std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members) {
+std::vector<std::int64_t> NetworkRows(const std::vector<Unit>& units, std::int64_t members) {
+  const auto all = static_cast<std::int64_t>(units.size());
+  const std::int64_t count = members == 0 ? all : members;
+  std::vector<std::int64_t> result = {-1};
+  for (std::int64_t i = 0; i < count; ++i) {
+    result.push_back(units[static_cast<std::size_t>(i * all / count)].row);
+  }
+  return result;
+}
+
+std::vector<std::int64_t> BlankedNetworkRows(std::int64_t rows, std::int64_t members) {
   const std::int64_t count = members == 0 ? rows : members;
   std::vector<std::int64_t> result = {-1};
   for (std::int64_t i = 0; i < count; ++i) result.push_back(i * rows / count);
@@ -78,11 +90,12 @@ std::string ShardFile(const Shard& shard) {
   return fmt::format("shard-{}-of-{}.safetensors", shard.index, shard.count);
 }
 
-Status CheckData(const Dataset& dataset, const Architecture& architecture) {
-  const std::int64_t rows = dataset.train.rows();
-  if (rows < 2) {
-    return InvalidInput(fmt::format("{}: {} training row(s); leaving one out needs at least 2",
-                                    dataset.directory, rows));
+Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
+                 const Architecture& architecture) {
+  if (units.size() < 2) {
+    return InvalidInput(
+        fmt::format("{}: {} unit(s) in {} training row(s); leaving one out needs at least 2",
+                    dataset.directory, units.size(), dataset.train.rows()));
   }
   if (architecture.inputs() != dataset.features() || architecture.classes() != dataset.classes()) {
     return InvalidInput(
@@ -92,19 +105,17 @@ Status CheckData(const Dataset& dataset, const Architecture& architecture) {
   return Ok();
 }
 
-Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
-                           const EnsembleOptions& options) {
-  LUCID_TRY(options.train.Validate());
-  const std::int64_t rows = dataset.train.rows();
-  if (options.members < 0 || options.members > rows) {
-    return InvalidInput(
-        fmt::format("--members {} must be from 1 to the {} training rows", options.members, rows));
+Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& units,
+                           const Architecture& architecture, const EnsembleOptions& options,
+                           const std::optional<Digest>& secret) {
+  if (options.members < 0 || options.members > std::ssize(units)) {
+    return InvalidInput(fmt::format("--members {} must be from 1 to the {} different units",
+                                    options.members, units.size()));
   }
-  LUCID_TRY(CheckData(dataset, architecture));
   StoreSpec spec{architecture,
-                 RunKey(dataset.schema_digest, dataset.train_digest, architecture.Canonical(),
-                        TrainingText(options)),
-                 NetworkRows(rows, options.members)};
+                 RunKey(2, dataset.schema_digest, dataset.train_digest, architecture.Canonical(),
+                        TrainingText(options), secret),
+                 NetworkRows(units, options.members), dataset.train_order};
   if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
     return InvalidInput(fmt::format("--shard {}/{}: more shards than the {} networks",
                                     options.shard.index, options.shard.count, spec.rows.size()));

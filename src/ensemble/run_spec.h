@@ -1,27 +1,34 @@
 // What a run will be, before any of it exists: its key, its members, its files.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ensemble/store.h"
+#include "lucid/data/units.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
 
 // The digest of everything that determines a run's weights. The number of members, shards, threads
-// and the instruction set are not in it: they change no network.
-Digest RunKey(const Digest& schema, const Digest& train, const std::string& architecture,
-              const std::string& training);
+// and the instruction set are not in it: they change no network. `format`: of the manifest, 1 or 2.
+// `secret`: of a private run.
+Digest RunKey(int format, const Digest& schema, const Digest& train,
+              const std::string& architecture, const std::string& training,
+              const std::optional<Digest>& secret = {});
 
-// How the networks come to be, in one fixed spelling: part of the run key.
+// How the networks come to be, in one fixed spelling: part of the run key. Requires: options.train
+// is resolved unless there is a trainer command.
 std::string TrainingText(const EnsembleOptions& options);
 std::string ImportedText(const Digest& networks);  // `networks`: of all rows and parameters
 bool IsImported(const std::string& training);
 
-// The left-out rows of a run's networks in the order of the store: -1 (N), then ascending rows.
-std::vector<std::int64_t> NetworkRows(std::int64_t rows, std::int64_t members);
+// The left-out units of a run's networks in the order of the store: -1 (N), then ascending names.
+std::vector<std::int64_t> NetworkRows(const std::vector<Unit>& units, std::int64_t members);
+// The same of a run of format 1, whose every row had a member.
+std::vector<std::int64_t> BlankedNetworkRows(std::int64_t rows, std::int64_t members);
 
-// Requires of the rows of an imported run: -1, then ascending rows of the data.
+// Requires of the rows of a run: -1, then ascending rows of the data.
 Status CheckNetworkRows(const std::vector<std::int64_t>& networks, std::int64_t rows);
 
 // The part of `rows` that a shard trains: contiguous, sizes differing by at most one.
@@ -29,12 +36,15 @@ std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const S
 
 std::string ShardFile(const Shard& shard);  // "shard-2-of-8.safetensors"
 
-// Errors: data of less than two rows, or an architecture that does not fit it.
-Status CheckData(const Dataset& dataset, const Architecture& architecture);
+// Errors: data of less than two units, or an architecture that does not fit it.
+Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
+                 const Architecture& architecture);
 
-// Checks options against the data and lays out the store of the whole run.
-Result<StoreSpec> WholeRun(const Dataset& dataset, const Architecture& architecture,
-                           const EnsembleOptions& options);
+// Checks options against the data and lays out the store of the whole run. Requires: resolved
+// options, as for TrainingText.
+Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& units,
+                           const Architecture& architecture, const EnsembleOptions& options,
+                           const std::optional<Digest>& secret);
 
 std::string EncodeManifest(const Manifest& manifest);
 Result<Manifest> ParseManifest(std::string_view text, const std::string& source);

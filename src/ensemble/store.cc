@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/hasher.h"
 #include "base/text.h"
@@ -12,7 +13,7 @@
 namespace lucid {
 namespace {
 
-constexpr std::string_view kFormat = "lucid-ensemble-1";
+constexpr std::string_view kFormat1 = "lucid-ensemble-1", kFormat2 = "lucid-ensemble-2";
 
 SafetensorsHeader HeaderOf(const StoreSpec& spec, std::span<const ParameterTensor> parameters) {
   const auto n = static_cast<std::int64_t>(spec.rows.size());
@@ -24,10 +25,12 @@ SafetensorsHeader HeaderOf(const StoreSpec& spec, std::span<const ParameterTenso
     tensors.push_back(std::move(tensor));
   }
   tensors.push_back({.name = "digests", .type = TensorType::kU8, .shape = {n, 32}});
-  return SafetensorsHeader::Build(std::move(tensors),
-                                  {{"format", std::string(kFormat)},
-                                   {"architecture", spec.architecture.Canonical()},
-                                   {"run_key", spec.run_key.Hex()}});
+  std::map<std::string, std::string> metadata = {
+      {"format", std::string(spec.order ? kFormat2 : kFormat1)},
+      {"architecture", spec.architecture.Canonical()},
+      {"run_key", spec.run_key.Hex()}};
+  if (spec.order) metadata["order"] = spec.order->Hex();
+  return SafetensorsHeader::Build(std::move(tensors), std::move(metadata));
 }
 
 template <typename T>
@@ -99,9 +102,16 @@ Result<Store> Store::Open(const std::string& path, const StoreSpec& spec, bool w
   LUCID_ASSIGN(const SafetensorsHeader found, SafetensorsHeader::Read(path));
   LUCID_ASSIGN(const std::string format, found.Metadata("format"));
   LUCID_ASSIGN(const std::string key, found.Metadata("run_key"));
-  if (format != kFormat) {
-    return InvalidInput(
-        fmt::format("'{}' has format {}, this version reads {}", path, Quoted(format), kFormat));
+  if (format != (spec.order ? kFormat2 : kFormat1)) {
+    return InvalidInput(fmt::format("'{}' has format {}, the run has {}", path, Quoted(format),
+                                    spec.order ? kFormat2 : kFormat1));
+  }
+  const Result<std::string> order = found.Metadata("order");
+  if (key == spec.run_key.Hex() && spec.order && (!order.ok() || *order != spec.order->Hex())) {
+    return Mismatch(fmt::format(
+        "'{}' was begun with the same training rows in another order, so its numbers of rows mean "
+        "others; use the file as it was, or another --out",
+        path));
   }
   if (key == spec.run_key.Hex()) {
     return Mismatch(

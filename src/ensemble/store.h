@@ -1,6 +1,6 @@
 // The ensemble on disk: one safetensors file, written network by network in any order.
 //
-//   rows     I64 [n]          the row each network was trained without, -1 for N
+//   rows     I64 [n]          the first row of the unit each network was trained without, -1 for N
 //   0.weight F32 [n, out, in] ... one tensor per parameter
 //   digests  U8  [n, 32]      SHA-256 of (run key, row, parameters); zero until the network is
 //   there
@@ -28,7 +28,10 @@ namespace lucid {
 struct StoreSpec {
   Architecture architecture;
   Digest run_key;
-  std::vector<std::int64_t> rows;  // left-out row of each network in the file, -1 for N
+  std::vector<std::int64_t> rows;  // the first row of the unit that each network leaves out; -1: N
+  // Of the training rows as they stand (OrderDigest): what the numbers in `rows` mean. nullopt: a
+  // store of format 1, whose run key holds the order.
+  std::optional<Digest> order;
 };
 
 // Where everything lies in the file of a spec.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lucid/data/dataset.h"
+#include "lucid/data/units.h"
 #include "random/stream.h"
 
 namespace lucid {
@@ -24,6 +25,7 @@ inline Dataset SmallDataset(std::int64_t rows = 37) {
   }
   dataset.schema_digest = Sha256Of(dataset.schema.Canonical());
   dataset.train_digest = TableDigest(dataset.train);
+  dataset.train_order = OrderDigest(TableKeys::Of(dataset.train));
   dataset.test_digest = TableDigest(dataset.test);
   return dataset;
 }

@@ -12,6 +12,7 @@
 #include "guard/sodium.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/data/domain.h"
+#include "lucid/data/encoder.h"
 #include "lucid/guard/member_index.h"
 #include "numeric/rounding.h"
 
@@ -51,12 +52,11 @@ Status CheckNetwork(const Network& network, const Certificate& certificate, cons
 // `part` is the one that the certificate names.
 template <typename Part>
 Status CheckPart(const Part* part, const std::optional<Digest>& named, std::string_view what,
-                 std::string_view guard, std::string_view option) {
+                 std::string_view guard) {
   if (!named) {
-    return InvalidInput(
-        fmt::format("the {} guard needs {}, and the certificate names none: lucid "
-                    "bound RUN {} makes both",
-                    guard, what, option));
+    return InvalidInput(fmt::format(
+        "the {} guard needs {}, and the certificate names none: lucid bound RUN makes both", guard,
+        what));
   }
   if (part == nullptr) {
     return InvalidInput(fmt::format("the {} guard needs {}, and was given none", guard, what));
@@ -74,14 +74,14 @@ Result<Guard::Parts> PartsFor(GuardKind guard, const Certificate& certificate,
   Guard::Parts parts;
   if (guard == GuardKind::kExact) {
     LUCID_TRY(CheckPart(given.index.get(), certificate.index_digest, "the index of members",
-                        NameOf(guard), "--index"));
+                        NameOf(guard)));
     parts.index = given.index;
   }
   const bool wants_spatial =
       guard == GuardKind::kSpatial || (guard == GuardKind::kExact && given.spatial != nullptr);
   if (wants_spatial) {
     LUCID_TRY(CheckPart(given.spatial.get(), certificate.spatial_digest, "the spatial bounds",
-                        NameOf(guard), "--spatial"));
+                        NameOf(guard)));
     parts.spatial = given.spatial;
   }
   return parts;
@@ -142,16 +142,22 @@ struct Guard::Impl {
   PackedNetworks network;
   std::vector<double> beta;
   std::vector<std::size_t> free_features;
+  Encoder encoder;
 
   const Terms& For(Budget budget) const { return budget == Budget::kLeft ? left : spent; }
+
+  // Whether the certificate speaks of x at all.
+  bool Covers(std::span<const float> x) const {
+    return std::ssize(x) == domain.features() && InBox(x) &&
+           (domain.groups().empty() || domain.Contains(x).ok());
+  }
 
   // Whether x, which N decides so, cannot be proved to get the same label from every member.
   // Scalar and spatial guards take one path for all inputs of a class.
   bool Noised(const Decision& decision, std::span<const float> x) const {
-    // At or below f(x). NaN, after an overflow, is above no bound; and nothing is proved of inputs
-    // that should have been refused.
-    const double at_least = InBox(x) ? NextDown(decision.confidence - certificate.network_error)
-                                     : -std::numeric_limits<double>::infinity();
+    if (!Covers(x)) return true;  // nothing is proved of inputs that should have been refused
+    // At or below f(x). NaN, after an overflow, is above no bound.
+    const double at_least = NextDown(decision.confidence - certificate.network_error);
     double bound = beta[decision.label];
     if (parts.spatial) bound = std::min(bound, parts.spatial->Bound(decision.label, x));
     const bool proved = at_least > bound;
@@ -195,7 +201,7 @@ Result<Guard> Guard::Create(const Network& network, const VerifiedCertificate& v
   std::vector<std::size_t> free = FreeFeatures(domain);
   return Guard(std::make_unique<const Impl>(
       Impl{certificate, schema, std::move(domain), options, std::move(left), std::move(spent),
-           std::move(used), std::move(packed), std::move(beta), std::move(free)}));
+           std::move(used), std::move(packed), std::move(beta), std::move(free), Encoder(schema)}));
 }
 
 std::int64_t Guard::features() const { return impl_->schema.features(); }
@@ -221,6 +227,13 @@ Status Guard::Canonicalize(std::span<float> x) const {
   const float scale = std::ldexp(1.0F, impl_->options.grid_bits);  // products and quotients: exact
   for (const std::size_t j : impl_->free_features) x[j] = std::round(x[j] * scale) / scale;
   return Ok();
+}
+
+Result<std::int32_t> Guard::LabelRecord(std::span<const std::string_view> cells) const {
+  std::vector<float> x(static_cast<std::size_t>(features()));
+  LUCID_TRY(impl_->encoder.EncodeRow(cells, x));
+  LUCID_TRY(Canonicalize(x));
+  return Label(x);
 }
 
 GuardedAnswer Guard::Ask(std::span<const float> x, Budget budget) const {

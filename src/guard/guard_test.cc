@@ -13,13 +13,14 @@
 #include "guard/test_support.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/guard/member_index.h"
-#include "lucid/verify/bound.h"
+#include "lucid/native/bound.h"
+#include "native/engine.h"
 #include "numeric/rounding.h"
-#include "verify/engine.h"
 
 namespace lucid {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using enum GuardKind;
 using Rows = std::vector<std::vector<float>>;
@@ -110,7 +111,7 @@ Proved WedgeProved(const TemporaryFolder& folder) {
 Proved NothingProved(const TemporaryFolder& folder, const std::string& name,
                      const Network& network) {
   Ensemble ensemble = MakeRun(folder, name, network, {network, network});
-  Certificate certificate = Claim(ensemble, kInf);
+  Certificate certificate = Claim(ensemble, kInfinity);
   return {std::move(ensemble), std::move(certificate), {}};
 }
 
@@ -222,7 +223,7 @@ TEST(GuardTest, TheForwardErrorCountsAgainstTheAnswer) {
 TEST(GuardTest, AClassOfWhichNothingIsKnownIsAlwaysNoised) {
   const TemporaryFolder folder;
   Proved proved = WedgeProved(folder);
-  proved.certificate.classes[1].beta_upper = kInf;
+  proved.certificate.classes[1].beta_upper = kInfinity;
   const Guard guard = proved.Make({});
   EXPECT_TRUE(guard.Ask(std::vector<float>{1, 0}).noised);
   EXPECT_FALSE(guard.Ask(std::vector<float>{0, 0}).noised);
@@ -231,7 +232,7 @@ TEST(GuardTest, AClassOfWhichNothingIsKnownIsAlwaysNoised) {
 TEST(GuardTest, InputsThatShouldHaveBeenRefusedAreNoised) {
   const TemporaryFolder folder;
   const Proved proved = WedgeProved(folder);
-  for (const GuardKind kind : {kScalar, kSpatial}) {
+  for (const GuardKind kind : kKinds) {
     const Guard guard = proved.Make({.guard = kind});
     ASSERT_FALSE(guard.Ask(std::vector<float>{1, 0}).noised);
     for (const float bad : {-1e-16F, 1.0000001F, 7.0F, std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
@@ -511,6 +512,7 @@ TEST_F(CanonicalTest, InTheSchemasDomainOnlyRecordsAreAnswered) {
   Certificate certificate = CertificateFor(network);
   certificate.domain = "schema";
   certificate.schema_digest = Sha256Of(schema.Canonical());
+  for (ClassBound& bound : certificate.classes) bound = {.label = bound.label};
   const auto verified = VerifiedCertificate::Verify(certificate, network).value();
   const Guard guard =
       Guard::Create(network, verified, schema, {.grid_bits = 1}, GuardKey::Random()).value();
@@ -521,6 +523,10 @@ TEST_F(CanonicalTest, InTheSchemasDomainOnlyRecordsAreAnswered) {
   EXPECT_EQ(Of({0, rest, 1, 0}, guard), (std::vector<float>{0, rest, 1, 0}));
   EXPECT_THAT(Complaint({0, 0.5F, 0.5F, 1}, guard), HasSubstr("'job'"));
   EXPECT_THAT(Complaint({0, 1, 0, 0.5F}, guard), HasSubstr("'yes'"));
+  // Asked all the same, what is no record is noised: the bounds say nothing about it.
+  EXPECT_FALSE(guard.Ask(x).noised);
+  EXPECT_TRUE(guard.Ask(std::vector<float>{0.5F, 0.5F, 0.5F, 1}).noised);
+  EXPECT_TRUE(guard.Ask(std::vector<float>{0.5F, half, half, 0.5F}).noised);
 }
 
 // ---- making one ---------------------------------------------------------------------------------
@@ -559,8 +565,10 @@ TEST(GuardTest, OnlyWhatBelongsTogetherMakesAGuard) {
   EXPECT_EQ(Complaint(proved.Try({.guard = kExact})), "accepted");
   proved.parts = good;
   proved.certificate.spatial_digest = proved.certificate.index_digest = std::nullopt;
-  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})), HasSubstr("lucid bound RUN --index"));
-  EXPECT_THAT(Complaint(proved.Try({.guard = kSpatial})), HasSubstr("lucid bound RUN --spatial"));
+  EXPECT_THAT(Complaint(proved.Try({.guard = kExact})),
+              HasSubstr("the index of members, and the certificate names none: lucid bound"));
+  EXPECT_THAT(Complaint(proved.Try({.guard = kSpatial})),
+              HasSubstr("the spatial bounds, and the certificate names none: lucid bound"));
 }
 
 TEST(GuardTest, OptionsAreChecked) {
@@ -568,7 +576,7 @@ TEST(GuardTest, OptionsAreChecked) {
   const Proved proved = NothingProved(folder, "one", Wedge(0));
   EXPECT_THAT(Complaint(proved.Try({.epsilon = -1})), HasSubstr("epsilon is -1"));
   EXPECT_THAT(Complaint(proved.Try({.epsilon = std::nan("")})), HasSubstr("epsilon is nan"));
-  EXPECT_THAT(Complaint(proved.Try({.epsilon = kInf})), HasSubstr("epsilon is inf"));
+  EXPECT_THAT(Complaint(proved.Try({.epsilon = kInfinity})), HasSubstr("epsilon is inf"));
   EXPECT_THAT(Complaint(proved.Try({.grid_bits = -1})), HasSubstr("grid_bits is -1"));
   EXPECT_THAT(Complaint(proved.Try({.grid_bits = 24})), HasSubstr("grid_bits is 24"));
   for (const GuardKind kind : kKinds) EXPECT_EQ(GuardNamed(NameOf(kind)).value(), kind);
@@ -594,12 +602,24 @@ TEST(GuardTest, OpensARunAndSaysWhatIsMissing) {
   EXPECT_EQ(open(kSpatial), "accepted");
   EXPECT_THAT(open(kExact), HasSubstr(kEnsembleFile));
   std::filesystem::remove(run + "/" + kIndexFile);
-  EXPECT_THAT(open(kExact), HasSubstr("--index makes it"));
+  EXPECT_THAT(open(kExact), AllOf(HasSubstr(kIndexFile), HasSubstr("lucid bound")));
   std::filesystem::remove(run + "/" + kSpatialFile);
-  EXPECT_THAT(open(kSpatial), HasSubstr("--spatial makes it"));
+  EXPECT_THAT(open(kSpatial), AllOf(HasSubstr(kSpatialFile), HasSubstr("lucid bound")));
   EXPECT_EQ(open(kScalar), "accepted");
   Put(run + "/" + kNetworkFile, "damaged");
   EXPECT_THAT(open(kScalar), HasSubstr(kNetworkFile));
+}
+
+TEST(GuardTest, ARecordGetsTheLabelOfWhatItEncodesTo) {
+  const TemporaryFolder folder;
+  const Proved proved = RandomProved(folder, 4);
+  const Guard guard = proved.Make({.epsilon = 1});
+  std::vector<float> x = {0.25F, 0.5F, 1.0F};
+  ASSERT_TRUE(guard.Canonicalize(x).ok());
+  EXPECT_EQ(guard.LabelRecord({"0.25", "0.5", "1"}).value(), guard.Label(x));
+  EXPECT_THAT(guard.LabelRecord({"0.25", "0.5", "1.5"}).error().message, HasSubstr("1.5"));
+  EXPECT_FALSE(guard.LabelRecord({"0.25", "0.5"}).ok());
+  EXPECT_FALSE(guard.LabelRecord({"0.25", "much", "1"}).ok());
 }
 
 }  // namespace

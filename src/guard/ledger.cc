@@ -1,4 +1,4 @@
-#include "guard/ledger.h"
+#include "lucid/guard/ledger.h"
 
 #include <fmt/format.h>
 

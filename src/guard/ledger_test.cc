@@ -1,4 +1,4 @@
-#include "guard/ledger.h"
+#include "lucid/guard/ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <thread>
 
 #include "certificate/test_support.h"
+#include "numeric/rounding.h"
 
 namespace lucid {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Budget kLeft = Budget::kLeft, kSpent = Budget::kSpent;
 
 AnswerName Name(std::uint64_t number) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/files.h"
 #include "base/parallel.h"
@@ -15,8 +14,6 @@
 
 namespace lucid {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // N is the last of the packed networks: a member keeps its number.
 Result<PackedNetworks> Pack(const Ensemble& ensemble, int threads) {

@@ -8,8 +8,9 @@
 
 #include "base/files.h"
 #include "guard/test_support.h"
-#include "lucid/verify/bound.h"
-#include "verify/engine.h"
+#include "lucid/native/bound.h"
+#include "native/engine.h"
+#include "test_paths.h"
 
 namespace lucid {
 namespace {
@@ -173,8 +174,8 @@ TEST(MemberIndexTest, BoundsThatAreTooLowAreNoticed) {
 TEST(MemberIndexTest, WithoutBoundsEveryMemberIsRun) {
   const TemporaryFolder folder;
   const Ensemble ensemble = RandomRun(folder, "run", SmallArchitectures()[5], 9, 0.02, 3);
-  const MemberIndex index = IndexOf(ensemble, Everywhere(ensemble, kInf));
-  EXPECT_EQ(index.LargestUpper(0), kInf);
+  const MemberIndex index = IndexOf(ensemble, Everywhere(ensemble, kInfinity));
+  EXPECT_EQ(index.LargestUpper(0), kInfinity);
   EXPECT_EQ(index.members(), 9);
   const Tally tally = CompareAll(index, ensemble, 300, 3);
   EXPECT_EQ(tally.wrong, 0);
@@ -187,7 +188,7 @@ TEST(MemberIndexTest, BoundsBelowZeroCountAsZero) {
   const Network network = RandomNetwork(SmallArchitectures()[0], stream);
   // Members like N never disagree: 0 is a bound for them, up to their forward error.
   const Ensemble ensemble = MakeRun(folder, "run", network, {3, network});
-  const MemberIndex index = IndexOf(ensemble, Everywhere(ensemble, -kInf));
+  const MemberIndex index = IndexOf(ensemble, Everywhere(ensemble, -kInfinity));
   EXPECT_EQ(index.LargestUpper(1), 0);
   const Tally tally = CompareAll(index, ensemble, 300, 4);
   EXPECT_EQ(tally.wrong, 0);

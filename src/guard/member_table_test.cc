@@ -6,13 +6,13 @@
 #include <cstring>
 #include <limits>
 
+#include "numeric/rounding.h"
+
 namespace lucid {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 MemberTable Small() {
   MemberTable table;

@@ -34,13 +34,13 @@ Result<Guard::Parts> LoadParts(const std::string& run, const Certificate& certif
   Guard::Parts parts;
   if (guard != GuardKind::kScalar && certificate.spatial_digest) {
     const std::string path = PathIn(run, kSpatialFile);
-    LUCID_TRY(CheckThere(path, fmt::format("lucid bound {} --spatial", run)));
+    LUCID_TRY(CheckThere(path, fmt::format("lucid bound {}", run)));
     LUCID_ASSIGN(SpatialBounds spatial, SpatialBounds::Load(path));
     parts.spatial = std::make_shared<const SpatialBounds>(std::move(spatial));
   }
   if (guard == GuardKind::kExact && certificate.index_digest) {
     const std::string path = PathIn(run, kIndexFile);
-    LUCID_TRY(CheckThere(path, fmt::format("lucid bound {} --index", run)));
+    LUCID_TRY(CheckThere(path, fmt::format("lucid bound {}", run)));
     LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
     LUCID_ASSIGN(MemberIndex index, MemberIndex::Load(ensemble, path));
     parts.index = std::make_shared<const MemberIndex>(std::move(index));

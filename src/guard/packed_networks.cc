@@ -1,8 +1,10 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "guard/packed_networks.cc"
-// AVX2 and the compiler's baseline. Vectors have at most 4 lanes, so AVX-512 would add nothing but
-// registers.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
+#include "numeric/simd_targets.h"
+// Vectors have at most 4 lanes, so AVX-512 would add nothing but registers.
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (LUCID_UNUSED_TARGETS | HWY_AVX3)
+
 #include <hwy/foreach_target.h>  // IWYU pragma: keep: includes this file once per instruction set
 
 #include <hwy/highway.h>

@@ -9,7 +9,7 @@
 
 #include "certificate/test_support.h"
 #include "lucid/ensemble/ensemble.h"
-#include "verify/test_support.h"
+#include "pair/test_support.h"
 
 namespace lucid {
 
@@ -25,8 +25,8 @@ inline Ensemble MakeRun(const TemporaryFolder& folder, const std::string& name,
   }
   const Dataset dataset = AnyDataset(std::ssize(members), network.architecture.inputs(),
                                      network.architecture.classes());
-  const auto made =
-      ImportEnsemble(dataset, files + "/n.safetensors", files + "/members", {}, folder / name);
+  const auto made = ImportEnsemble(dataset, files + "/n.safetensors", files + "/members",
+                                   {.may_equal = true}, folder / name);
   EXPECT_TRUE(made.ok()) << made.error().message;
   return Ensemble::Open(folder / name).value();
 }

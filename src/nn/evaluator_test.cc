@@ -5,6 +5,7 @@
 
 #include "lucid/nn/network.h"
 #include "random/stream.h"
+#include "support/exact_pass.h"
 
 namespace lucid {
 namespace {
@@ -25,24 +26,8 @@ std::vector<float> RandomInput(std::int64_t inputs, Stream& stream) {
   return x;
 }
 
-// The definition of a layer, unit by unit, in 113-bit arithmetic: the oracle.
-std::vector<__float128> ExactLogits(const Network& network, std::span<const float> x) {
-  std::vector<__float128> in(x.begin(), x.end());
-  for (const Layer& layer : network.architecture.layers()) {
-    std::vector<__float128> out(static_cast<std::size_t>(layer.outputs));
-    for (std::int64_t o = 0; o < layer.filters; ++o) {
-      for (std::int64_t t = 0; t < layer.positions; ++t) {
-        __float128 sum = network.parameters[layer.bias_at + o];
-        for (std::int64_t k = 0; k < layer.taps; ++k) {
-          sum += static_cast<__float128>(network.parameters[layer.weight_at + o * layer.taps + k]) *
-                 in[t * layer.stride + layer.TapOffset(k)];
-        }
-        out[o * layer.positions + t] = layer.relu && sum < 0 ? static_cast<__float128>(0) : sum;
-      }
-    }
-    in = out;
-  }
-  return in;
+std::vector<Exact> ExactLogits(const Network& network, std::span<const float> x) {
+  return Evaluate(network, x).pre.back();
 }
 
 TEST(Evaluator, ErrorBoundHoldsAgainstExactArithmeticAndIsNotVacuous) {
@@ -58,11 +43,11 @@ TEST(Evaluator, ErrorBoundHoldsAgainstExactArithmeticAndIsNotVacuous) {
         std::vector<double> logits(3);
         evaluator.Logits(x, logits);
         for (int c = 0; c < 3; ++c) {
-          const __float128 error = static_cast<__float128>(logits[c]) - exact[c];
+          const Exact error = static_cast<Exact>(logits[c]) - exact[c];
           worst = std::max(worst, static_cast<double>(error < 0 ? -error : error));
         }
         const Decision decision = evaluator.Decide(x);
-        __float128 best = exact[decision.label], other = -1e300;
+        Exact best = exact[decision.label], other = -1e300;
         for (int c = 0; c < 3; ++c) {
           if (c != decision.label && exact[c] > other) other = exact[c];
         }

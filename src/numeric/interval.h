@@ -50,6 +50,7 @@ inline Interval Hull(Interval a, Interval b) {
 inline Interval Intersect(Interval a, Interval b) {
   return {std::max(a.lower, b.lower), std::min(a.upper, b.upper)};
 }
+inline double Relu(double x) { return std::max(x, 0.0); }
 inline Interval Relu(Interval a) { return {std::max(a.lower, 0.0), std::max(a.upper, 0.0)}; }
 
 }  // namespace lucid

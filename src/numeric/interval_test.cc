@@ -7,13 +7,13 @@
 #include <limits>
 #include <random>
 
+#include "numeric/rounding.h"
+#include "support/exact_type.h"
+
 namespace lucid {
 namespace {
 
-using Exact = __float128;  // 113 bits: exact for products, and for sums of the numbers below
-
 constexpr double kMax = std::numeric_limits<double>::max();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiniest = std::numeric_limits<double>::denorm_min();
 
 // Full 53 bits, exponents within 40 of each other: a sum needs 53 + 41 bits. Some short numbers and

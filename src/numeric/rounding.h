@@ -7,7 +7,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "numeric/floating_point.h"
+
 namespace lucid {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A number proved to be at or above the true value. No conversion from or to a plain double by
 // accident: whoever makes one says so.

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "support/exact_type.h"
+
 namespace lucid {
 namespace {
 
@@ -13,17 +15,17 @@ TEST(Rounding, UpwardOperationsNeverFallBelowTheExactValue) {
   for (int i = 0; i < 100'000; ++i) {
     const double a = value(engine), b = value(engine);
     // 113 bits hold the sum and the product of these doubles exactly enough to compare.
-    const __float128 sum = static_cast<__float128>(a) + b, product = static_cast<__float128>(a) * b;
-    ASSERT_GE(static_cast<__float128>(AddUp(a, b)), sum);
-    ASSERT_GE(static_cast<__float128>(MulUp(a, b)), product);
+    const Exact sum = static_cast<Exact>(a) + b, product = static_cast<Exact>(a) * b;
+    ASSERT_GE(static_cast<Exact>(AddUp(a, b)), sum);
+    ASSERT_GE(static_cast<Exact>(MulUp(a, b)), product);
     ASSERT_LE(AddUp(a, b), NextUp(NextUp(a + b))) << "one step, not more";
   }
 }
 
 TEST(Rounding, GammaCoversItsDefinition) {
   for (std::int64_t n : {0, 1, 2, 50, 1000, 1 << 20}) {
-    const __float128 nu = static_cast<__float128>(n) * kUnitRoundoff;
-    EXPECT_GE(static_cast<__float128>(GammaUp(n)), nu / (1 - nu));
+    const Exact nu = static_cast<Exact>(n) * kUnitRoundoff;
+    EXPECT_GE(static_cast<Exact>(GammaUp(n)), nu / (1 - nu));
     EXPECT_LE(GammaUp(n), 1.001 * static_cast<double>(n) * kUnitRoundoff + 1e-300);
   }
 }

@@ -8,11 +8,10 @@
 
 #include "base/files.h"
 #include "base/parallel.h"
-#include "baselines/guard_files.h"
+#include "evaluation/guard_files.h"
 #include "lucid/certificate/spatial.h"
+#include "lucid/native/bound.h"
 #include "lucid/report/report.h"
-#include "lucid/verify/bound.h"
-#include "report/results_reader.h"
 
 namespace lucid {
 namespace {
@@ -58,19 +57,14 @@ class Gathering {
   // Data that moved away is no error: the run does not need it.
   void FindDataset() {
     const Manifest& manifest = report_.manifest;
-    for (const bool clip : {false, true}) {
-      Result<Dataset> dataset =
-          LoadDataset(manifest.data_directory, {.clip = clip, .max_rows = manifest.rows});
-      if (!dataset.ok() || dataset->train_digest != manifest.train_digest ||
-          dataset->schema_digest != manifest.schema_digest ||
-          dataset->test_digest != manifest.test_digest) {
-        continue;
-      }
+    Result<Dataset> dataset = LoadRunData(manifest);
+    if (dataset.ok() && dataset->train_digest == manifest.train_digest &&
+        dataset->test_digest == manifest.test_digest) {
       report_.dataset.value = std::move(*dataset);
-      return;
+    } else {
+      report_.dataset.missing =
+          fmt::format("'{}' no longer holds the data of this run", manifest.data_directory);
     }
-    report_.dataset.missing =
-        fmt::format("'{}' no longer holds the data of this run", manifest.data_directory);
   }
 
   Status FindCertificate() {

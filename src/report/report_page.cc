@@ -132,7 +132,7 @@ class Page {
     if (manifest.partial) {
       Add("<div class=\"note\"><p><strong>Partial run.</strong> Only {} of the {} rows have a "
           "leave-one-out network. Nothing is said about the others: do not serve it.</p></div>\n",
-          Grouped(manifest.members), Grouped(manifest.rows));
+          Grouped(manifest.members), Grouped(manifest.units));
     }
     Figures();
   }

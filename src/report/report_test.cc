@@ -8,7 +8,7 @@
 
 #include "lucid/baselines/naive_idp.h"
 #include "lucid/guard/member_index.h"
-#include "lucid/verify/bound.h"
+#include "lucid/native/bound.h"
 #include "report/markup_check.h"
 #include "report/test_support.h"
 
@@ -92,7 +92,7 @@ Audit SomeAudit(const Manifest& manifest) {
   Audit audit;
   audit.run_key = manifest.run_key;
   AuditRow row;
-  row.attack = Attack::kDistinguisher;
+  row.attack = AuditAttack::kDistinguisher;
   row.access = "scalar";
   row.world = World::kLeaveOneOut;
   row.epsilon = 1;

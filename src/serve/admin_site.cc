@@ -18,7 +18,9 @@ bool AdminSite::IsOurs(std::string_view host) const {
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   boost::system::error_code not_numeric;
   boost::asio::ip::make_address(name, not_numeric);
-  const auto is_name = [&](std::string_view known) { return boost::beast::iequals(name, known); };
+  const auto is_name = [&](std::string_view known) {
+    return boost::beast::iequals(name, std::string(known));
+  };
   return !not_numeric || is_name("localhost") || std::ranges::any_of(hosts_, is_name);
 }
 

@@ -17,8 +17,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "guard/ledger.h"
 #include "guard/sodium.h"
+#include "lucid/guard/ledger.h"
 
 namespace lucid {
 namespace {

@@ -143,7 +143,7 @@ struct LabelRequestReader::Tensor {
 LabelRequestReader::LabelRequestReader(const Schema& schema, const LabelRequestLimits& limits)
     : encoder_(schema), limits_(limits) {
   for (const Column& column : encoder_.schema().columns()) {
-    if (column.kind == ColumnKind::kLabel) continue;
+    if (!column.is_feature()) continue;
     position_.emplace(column.name, columns_.size());
     columns_.push_back(&column);
   }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "guard/answer_memo.h"
-#include "guard/ledger.h"
 #include "lucid/base/result.h"
 #include "lucid/guard/guard.h"
+#include "lucid/guard/ledger.h"
 
 namespace lucid {
 

@@ -90,7 +90,7 @@ std::string PublicSite::DescribeModel(const Schema& schema) const {
   inputs.push_back(
       {{"name", "input"}, {"datatype", "FP32"}, {"shape", Json::array({-1, schema.features()})}});
   for (const Column& column : schema.columns()) {
-    if (column.kind == ColumnKind::kLabel) continue;
+    if (!column.is_feature()) continue;
     const bool numeric = column.kind == ColumnKind::kNumeric;
     inputs.push_back({{"name", column.name},
                       {"datatype", numeric ? "FP64" : "BYTES"},

@@ -6,11 +6,26 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/files.h"
 #include "lucid/base/version.h"
+#include "lucid/certificate/receipt.h"
 #include "serve/admin_site.h"
 #include "serve/tls.h"
 
 namespace lucid {
+
+// Bounds that nobody has checked are served only by those who say so.
+Status ServiceLoader::CheckStanding() {
+  const std::string path =
+      options_.certificate.empty() ? PathIn(options_.run, kCertificateFile) : options_.certificate;
+  LUCID_ASSIGN(const Standing standing, StandingOf(path));
+  state_.log.Event("info", fmt::format("standing: {}", NameOf(standing)));
+  if (standing == Standing::kChecked || options_.unchecked) return Ok();
+  return Mismatch(
+      fmt::format("'{}': its bounds are {}: run lucid-check {} --run {} first, or serve "
+                  "with --unchecked",
+                  path, NameOf(standing), path, options_.run));
+}
 
 Status ServiceLoader::OpenKey() {
   if (key_) return Ok();
@@ -58,6 +73,7 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
   if (!options_.tls_certificate.empty()) {
     LUCID_ASSIGN(service->tls, LoadTls(options_.tls_certificate, options_.tls_key));
   }
+  LUCID_TRY(CheckStanding());
   LUCID_TRY(OpenKey());
   LUCID_ASSIGN(Guard opened,
                Guard::Open(options_.run, options_.certificate, options_.guard, *key_));

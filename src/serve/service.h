@@ -7,8 +7,8 @@
 #include <string>
 
 #include "guard/answer_memo.h"
-#include "guard/ledger.h"
 #include "lucid/guard/guard.h"
+#include "lucid/guard/ledger.h"
 #include "lucid/serve/server.h"
 #include "serve/public_site.h"
 #include "serve/worker.h"
@@ -35,6 +35,7 @@ class ServiceLoader {
   void SetNote(std::string note);
 
  private:
+  Status CheckStanding();
   Status OpenKey();
   Status OpenFiles(const Certificate& certificate);
   std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard,

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "guard/ledger.h"
 #include "lucid/guard/guard.h"
+#include "lucid/guard/ledger.h"
 #include "serve/metrics.h"
 
 namespace lucid {

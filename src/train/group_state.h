@@ -19,8 +19,8 @@ struct LayerState {
 // neurons that are zero in all of them.
 inline constexpr std::int64_t kStrip = 8;
 
-// `left_out` has one entry per lane (kNoRow for none); surplus lanes repeat the first. `out` is
-// [lane][parameter]. Returns false when stopped.
+// `left_out` has a unit of the plan per lane (kNoRow for none); surplus lanes repeat the first.
+// `out` is [lane][parameter]. Returns false when stopped.
 using TrainGroupFunction = bool (*)(const TrainPlan& plan, std::span<const LayerState> layers,
                                     std::span<const std::int64_t> left_out, std::span<float> out,
                                     const std::stop_token& stop);

@@ -8,13 +8,13 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "train/group_trainer.cc"
-// Three paths are kept: AVX-512, AVX2 and the compiler's baseline. SSE4 would be the baseline with
-// another name (no fused multiply-add there either).
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include "numeric/simd_targets.h"
+
 #include <hwy/foreach_target.h>  // IWYU pragma: keep: includes this file once per instruction set
 
 #include <hwy/highway.h>
 
+#include "train/clipping-inl.h"
 #include "train/group_trainer.h"
 #include "train/kernels-inl.h"
 
@@ -80,6 +80,7 @@ class Group {
     gradients_ = arena_.Take(parameters);
     if (plan.options().momentum != 0) velocity_ = arena_.Take(parameters);
     if (plan.options().average_epochs > 0) average_ = arena_.Take(parameters);
+    if (plan.clipping()) StartClipping();
     const auto features = static_cast<std::size_t>(plan.architecture().inputs());
     no_row_.resize(features);
     inputs_.resize(features * kStrip);
@@ -98,16 +99,17 @@ class Group {
   }
 
   bool Train(const std::stop_token& stop) {
-    const TrainOptions& options = plan_.options();
-    std::vector<std::int32_t> order;
-    for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-      plan_.Order(epoch, order);
-      for (std::int64_t batch = 0; batch < plan_.batches_per_epoch(); ++batch) {
-        if (stop.stop_requested()) return false;
-        AddGradients(plan_.Batch(order, batch));
-        Step(plan_.Rate(epoch, batch));
+    PlanReader reader(plan_);
+    for (std::int64_t step = 0; step < plan_.steps(); ++step) {
+      if (stop.stop_requested()) return false;
+      if (plan_.clipping()) {
+        AddClipped(reader.Rows(step));
+        CollectIntegers(step, reader);
+      } else {
+        AddGradients(reader.Rows(step));
       }
-      if (epoch >= options.epochs - options.average_epochs) AddToAverage();
+      Step(plan_.Rate(step));
+      if (plan_.IsAveraged(step)) AddToAverage();
     }
     return true;
   }
@@ -126,8 +128,10 @@ class Group {
  private:
   static std::int64_t VectorsOf(const TrainPlan& plan) {
     const TrainOptions& options = plan.options();
-    const int copies = 2 + (options.momentum != 0) + (options.average_epochs > 0);
+    const int copies =
+        2 + (options.momentum != 0) + (options.average_epochs > 0) + (plan.clipping() ? 2 : 0);
     std::int64_t vectors = copies * plan.architecture().parameters();
+    if (plan.clipping()) vectors += kStrip * FilterParameters(plan.architecture());
     for (const Layer& layer : plan.architecture().layers()) vectors += 2 * kStrip * layer.outputs;
     return vectors;
   }
@@ -137,22 +141,97 @@ class Group {
     for (std::size_t at = 0; at < rows.size(); at += kStrip) {
       const auto strip = rows.subspan(at, std::min<std::size_t>(rows.size() - at, kStrip));
       Prefetch(rows.subspan(at + strip.size()));
-      ReadStrip(strip);
-      for (std::size_t l = 0; l < layers_.size(); ++l) ForwardLayer(l);
+      Predict(strip);
       OutputGradient(strip, share);
-      for (std::size_t l = layers_.size(); l-- > 0;) BackwardLayer(l);
+      for (std::size_t l = layers_.size(); l-- > 0;) {
+        WeightGradientOf(l);
+        if (l > 0) InputGradientOf(l);
+      }
+    }
+  }
+
+  // Adds the clipped gradients of units to the sums on the grid.
+  void AddClipped(std::span<const std::int32_t> rows) {
+    const V one = hn::Set(D(), 1.0f);
+    std::int64_t used = 0;
+    for (std::size_t at = 0; at < rows.size();) {
+      const auto strip = WholeUnits(rows.subspan(at));
+      at += strip.size();
+      Prefetch(rows.subspan(at));
+      // A unit of several rows may be as large as kMaxRowsPerUnit clipped rows while it is summed.
+      const bool single = segments_.size() == strip.size();
+      const auto cost =
+          static_cast<std::int64_t>(single ? strip.size() : segments_.size() * kMaxRowsPerUnit);
+      if (used + cost > plan_.clipping()->room) {
+        MoveToIntegers();
+        used = 0;
+      }
+      used += cost;
+      Predict(strip);
+      OutputGradient(strip, one);
+      for (std::size_t l = layers_.size(); l-- > 1;) InputGradientOf(l);
+      Clip();
+      for (std::size_t l = layers_.size(); l-- > 0;) {
+        if (IsDense(l)) {
+          WeightGradientOf(l);
+        } else {
+          AddFilters(l);
+        }
+      }
+    }
+  }
+
+  // As many of the rows as fit into a strip without cutting a unit; `segments_` gets where each
+  // unit ends. Requires: no unit is larger than a strip.
+  std::span<const std::int32_t> WholeUnits(std::span<const std::int32_t> rows) {
+    segments_.clear();
+    std::size_t whole = 0;
+    for (std::size_t r = 1; r <= std::min<std::size_t>(rows.size(), kStrip); ++r) {
+      if (r < rows.size() && plan_.UnitOf(rows[r]) == plan_.UnitOf(rows[r - 1])) continue;
+      segments_.push_back(static_cast<std::int64_t>(r));
+      whole = r;
+    }
+    return rows.first(whole);
+  }
+
+  // The units of all layers for the rows of a strip. Rows that fill up the strip, and in each lane
+  // the rows that are left out there, get hidden units of 0: whatever the weights are, nothing of
+  // them reaches a sum.
+  void Predict(std::span<const std::int32_t> strip) {
+    ReadStrip(strip);
+    for (std::size_t l = 0; l < layers_.size(); ++l) ForwardLayer(l);
+    const auto count = static_cast<std::int64_t>(strip.size());
+    for (std::int64_t r = 0; r < count; ++r) {
+      const auto masked = LeftOut(strip[static_cast<std::size_t>(r)]);
+      if (!hn::AllFalse(D(), masked)) ZeroHidden(r, masked);
+    }
+    for (std::int64_t r = count; r < rows_; ++r) ZeroHidden(r, hn::FirstN(D(), L));
+  }
+
+  hn::Mask<D> LeftOut(std::int32_t row) const {
+    const DI di;
+    return hn::RebindMask(D(), hn::Eq(hn::Load(di, left_out_), hn::Set(di, plan_.UnitOf(row))));
+  }
+
+  void ZeroHidden(std::int64_t row, hn::Mask<D> lanes) {
+    for (std::size_t l = 0; l + 1 < layers_.size(); ++l) {
+      for (std::int64_t unit = 0; unit < layers_[l].shape.outputs; ++unit) {
+        const std::int64_t at = unit * kStrip + row;
+        StoreAt(hn::IfThenZeroElse(lanes, LoadAt(memory_[l].units, at)), memory_[l].units, at);
+      }
     }
   }
 
   // Per network, 1 / (rows of the batch that are not left out).
   V RowWeight(std::span<const std::int32_t> rows) const {
-    alignas(64) float share[L];
-    for (std::int64_t lane = 0; lane < L; ++lane) {
-      const auto missing = std::count(rows.begin(), rows.end(), left_out_[lane]);
-      const auto present = static_cast<std::int64_t>(rows.size()) - missing;
-      share[lane] = present > 0 ? 1.0f / static_cast<float>(present) : 0.0f;
+    const D d;
+    const V one = hn::Set(d, 1.0f);
+    V missing = hn::Zero(d);
+    for (const std::int32_t row : rows) {
+      missing = hn::Add(missing, hn::IfThenElseZero(LeftOut(row), one));
     }
-    return hn::Load(D(), share);
+    const V present = hn::Sub(hn::Set(d, static_cast<float>(rows.size())), missing);
+    return hn::IfThenElseZero(hn::Gt(present, hn::Zero(d)), hn::Div(one, present));
   }
 
   // The rows of the next strip lie anywhere in memory: ask for them one strip ahead.
@@ -204,13 +283,9 @@ class Group {
 
   void OutputGradient(std::span<const std::int32_t> rows, V share) {
     const std::int64_t classes = plan_.architecture().classes();
-    const DI di;
-    const auto left_out = hn::Load(di, left_out_);
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      // The left-out row weighs nothing in its own network's lane.
-      const auto masked = hn::RebindMask(D(), hn::Eq(left_out, hn::Set(di, rows[r])));
-      SoftmaxGradient(memory_.back().units + r * L, classes, plan_.table().y[rows[r]],
-                      hn::IfThenZeroElse(masked, share));
+      SoftmaxGradient(memory_.back().units + r * L, classes, plan_.table().y[rows[r]], share,
+                      LeftOut(rows[r]));
     }
     for (auto r = static_cast<std::int64_t>(rows.size()); r < rows_; ++r) {
       for (std::int64_t c = 0; c < classes; ++c) {
@@ -219,30 +294,167 @@ class Group {
     }
   }
 
-  void BackwardLayer(std::size_t l) {
-    if (l == 0 && IsDense(l)) BackwardLayerAs<true, true>(l);
-    if (l == 0 && !IsDense(l)) BackwardLayerAs<true, false>(l);
-    if (l > 0 && IsDense(l)) BackwardLayerAs<false, true>(l);
-    if (l > 0 && !IsDense(l)) BackwardLayerAs<false, false>(l);
+  float* DeltaOf(std::size_t l) const {
+    return l + 1 == layers_.size() ? memory_[l].units : memory_[l].delta;
+  }
+  std::span<const std::int32_t> FiltersOf(std::size_t l) const {
+    if (IsDense(l) && l + 1 < layers_.size()) return memory_[l].active.span();
+    return memory_[l].all_filters;
+  }
+
+  void WeightGradientOf(std::size_t l) {
+    if (l == 0 && IsDense(l)) WeightGradientAs<true, true>(l);
+    if (l == 0 && !IsDense(l)) WeightGradientAs<true, false>(l);
+    if (l > 0 && IsDense(l)) WeightGradientAs<false, true>(l);
+    if (l > 0 && !IsDense(l)) WeightGradientAs<false, false>(l);
   }
 
   template <bool kShared, bool kDense>
-  void BackwardLayerAs(std::size_t l) {
-    const bool last = l + 1 == layers_.size();
-    const float* delta = last ? memory_[l].units : memory_[l].delta;
-    const std::span<const std::int32_t> filters =
-        kDense && !last ? memory_[l].active.span()
-                        : std::span<const std::int32_t>(memory_[l].all_filters);
-    WeightGradient<kShared, kDense>{layers_[l], InputOf(l), delta, TapsOf(l),
-                                    filters,    gradients_, rows_}
+  void WeightGradientAs(std::size_t l) {
+    WeightGradient<kShared, kDense>{layers_[l],   InputOf(l), DeltaOf(l), TapsOf(l),
+                                    FiltersOf(l), gradients_, rows_}
         .Run();
-    if constexpr (!kShared) {
-      // A convolution below reads the gradients of all its units, so they must all be written.
-      const auto written =
-          IsDense(l - 1) ? TapsOf(l) : std::span<const std::int32_t>(memory_[l].all_taps);
-      InputGradient<kDense>{layers_[l],           weights_, delta, written, filters, InputOf(l),
-                            memory_[l - 1].delta, rows_}
-          .Run();
+  }
+
+  void InputGradientOf(std::size_t l) {
+    if (IsDense(l)) InputGradientAs<true>(l);
+    if (!IsDense(l)) InputGradientAs<false>(l);
+  }
+
+  template <bool kDense>
+  void InputGradientAs(std::size_t l) {
+    // A convolution below reads the gradients of all its units, so they must all be written.
+    const auto written =
+        IsDense(l - 1) ? TapsOf(l) : std::span<const std::int32_t>(memory_[l].all_taps);
+    InputGradient<kDense>{layers_[l],   weights_,   DeltaOf(l),           written,
+                          FiltersOf(l), InputOf(l), memory_[l - 1].delta, rows_}
+        .Run();
+  }
+
+  // ---- clipping (train/clipping.h) ----
+
+  static std::int64_t FilterParameters(const Architecture& architecture) {
+    std::int64_t count = 0;
+    for (const Layer& layer : architecture.layers()) {
+      if (layer.kind != HiddenLayer::Kind::kDense) count += layer.filters * (layer.taps + 1);
+    }
+    return count;
+  }
+
+  void StartClipping() {
+    const std::int64_t parameters = plan_.architecture().parameters();
+    integers_ = reinterpret_cast<std::int32_t*>(arena_.Take(parameters));
+    for (const LayerState& layer : layers_) {
+      const Layer& shape = layer.shape;
+      const bool dense = shape.kind == HiddenLayer::Kind::kDense;
+      filters_.push_back(dense ? nullptr : arena_.Take(kStrip * shape.filters * (shape.taps + 1)));
+    }
+    const V offset = hn::Set(D(), plan_.clipping()->offset);
+    for (std::int64_t i = 0; i < parameters; ++i) StoreAt(offset, gradients_, i);
+  }
+
+  // Scales the gradients of each unit of the strip to a norm of at most C: those of dense layers
+  // through their deltas, those of convolutions in `factors_` when they are added.
+  void Clip() {
+    UnitNorms norms(*plan_.clipping(), segments_);
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      if (!IsDense(l)) {
+        NormsOfFilters(l, norms);
+      } else if (l == 0) {
+        norms.AddDense<true>(InputOf(l), TapsOf(l), DeltaOf(l), FiltersOf(l));
+      } else {
+        norms.AddDense<false>(InputOf(l), TapsOf(l), DeltaOf(l), FiltersOf(l));
+      }
+    }
+    std::int64_t r = 0;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      const auto factor = norms.Factor(s);
+      StoreAt(factor.scale, factors_, static_cast<std::int64_t>(s));
+      const auto gone = hn::Not(factor.finite);
+      for (; r < segments_[s]; ++r) {
+        if (!hn::AllFalse(D(), gone)) ZeroHidden(r, gone);
+        for (std::size_t l = 0; l < layers_.size(); ++l) {
+          if (!IsDense(l)) continue;
+          float* const delta = DeltaOf(l);
+          for (const std::int32_t j : FiltersOf(l)) {
+            const V scaled = hn::Mul(LoadAt(delta, j * kStrip + r), factor.scale);
+            StoreAt(hn::IfThenElseZero(factor.finite, scaled), delta, j * kStrip + r);
+          }
+        }
+      }
+    }
+  }
+
+  void NormsOfFilters(std::size_t l, UnitNorms& norms) {
+    std::int64_t first = 0;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      float* const out = FiltersOfUnit(l, s);
+      if (l == 0)
+        FilterGradient<true>(layers_[l], InputOf(l), DeltaOf(l), first, segments_[s], out);
+      if (l > 0)
+        FilterGradient<false>(layers_[l], InputOf(l), DeltaOf(l), first, segments_[s], out);
+      const Layer& shape = layers_[l].shape;
+      norms.AddFilters(s, out, shape.filters * (shape.taps + 1));
+      first = segments_[s];
+    }
+  }
+
+  float* FiltersOfUnit(std::size_t l, std::size_t unit) const {
+    const Layer& shape = layers_[l].shape;
+    return filters_[l] + static_cast<std::int64_t>(unit) * shape.filters * (shape.taps + 1) * L;
+  }
+
+  void AddFilters(std::size_t l) {
+    const Layer& shape = layers_[l].shape;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      const float* const filters = FiltersOfUnit(l, s);
+      const V scale = LoadAt(factors_, static_cast<std::int64_t>(s));
+      const auto used = hn::Gt(scale, hn::Zero(D()));
+      for (std::int64_t i = 0; i < shape.filters * (shape.taps + 1); ++i) {
+        // Weights, then biases: as in `gradients_`, where they follow one another.
+        const std::int64_t at = shape.weight_at + i;
+        const V own = hn::IfThenElseZero(used, LoadAt(filters, i));
+        StoreAt(Fma(scale, own, LoadAt(gradients_, at)), gradients_, at);
+      }
+    }
+  }
+
+  // k = (S - M) / g, exact.
+  HWY_INLINE hn::Vec<DI> WholePart(std::int64_t i) const {
+    const D d;
+    const V inverse = hn::Set(d, 1.0f / plan_.clipping()->grid);
+    const V offset = hn::Set(d, plan_.clipping()->offset);
+    return hn::ConvertTo(DI(), hn::Mul(hn::Sub(LoadAt(gradients_, i), offset), inverse));
+  }
+
+  void MoveToIntegers() {
+    const D d;
+    const DI di;
+    const V grid = hn::Set(d, plan_.clipping()->grid);
+    const V offset = hn::Set(d, plan_.clipping()->offset);
+    const auto one = hn::Set(di, 1);
+    for (std::int64_t i = 0; i < plan_.architecture().parameters(); ++i) {
+      const auto k = WholePart(i);
+      const auto parity = hn::And(k, one);
+      hn::Store(hn::Add(hn::Load(di, integers_ + i * L), hn::Sub(k, parity)), di,
+                integers_ + i * L);
+      StoreAt(Fma(hn::ConvertTo(d, parity), grid, offset), gradients_, i);
+    }
+  }
+
+  // The integer sums, with noise if there is any, become the gradients of the step.
+  void CollectIntegers(std::int64_t step, PlanReader& reader) {
+    const D d;
+    const DI di;
+    const bool noisy = plan_.options().method == TrainOptions::Method::kPrivate;
+    const std::span<const std::int32_t> noise =
+        noisy ? reader.Noise(step) : std::span<const std::int32_t>();
+    const V scale = hn::Set(d, plan_.clipping()->scale);
+    for (std::int64_t i = 0; i < plan_.architecture().parameters(); ++i) {
+      auto sum = hn::Add(hn::Load(di, integers_ + i * L), WholePart(i));
+      if (noisy) sum = hn::Add(sum, hn::Set(di, noise[static_cast<std::size_t>(i)]));
+      StoreAt(hn::Mul(hn::ConvertTo(d, sum), scale), gradients_, i);
+      hn::Store(hn::Zero(di), di, integers_ + i * L);
     }
   }
 
@@ -258,7 +470,8 @@ class Group {
     const D d;
     const V decay = hn::Set(d, static_cast<float>(plan_.options().weight_decay));
     const V momentum = hn::Set(d, static_cast<float>(plan_.options().momentum));
-    const V step = hn::Set(d, -rate), zero = hn::Zero(d);
+    const V step = hn::Set(d, -rate);
+    const V zero = hn::Set(d, plan_.clipping() ? plan_.clipping()->offset : 0.0f);
     for (std::int64_t i = 0; i < plan_.architecture().parameters(); ++i) {
       const V w = LoadAt(weights_, i);
       V g = Fma(decay, w, LoadAt(gradients_, i));
@@ -291,6 +504,11 @@ class Group {
   std::vector<float> no_row_;  // zeros: what fills up a short strip
   std::vector<float> inputs_;  // [feature][row], shared by all networks
   ActiveList active_inputs_;   // features that are not zero in some row
+  // Clipping.
+  std::int32_t* integers_ = nullptr;    // what was moved out of `gradients_`, in grid units
+  std::vector<float*> filters_;         // per convolution: [unit of the strip][parameter]
+  std::vector<std::int64_t> segments_;  // where each unit of the strip ends
+  alignas(64) float factors_[kStrip * L] = {};
 };
 
 }  // namespace
@@ -363,6 +581,10 @@ Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<flo
     return InternalError(fmt::format("a group of {} networks and {} numbers for {} lanes",
                                      left_out.size(), out.size(), lanes_));
   }
+  if (plan_->clipping() && plan_->largest_unit() > plan_->options().rows_per_unit) {
+    return InternalError(fmt::format("a unit of {} rows where clipping charges for {}",
+                                     plan_->largest_unit(), plan_->options().rows_per_unit));
+  }
   std::vector<LayerState> layers;
   for (const Layer& shape : plan_->architecture().layers()) {
     LayerState layer{shape, {}};
@@ -371,11 +593,15 @@ Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<flo
     }
     layers.push_back(std::move(layer));
   }
-  std::vector<std::int64_t> lanes(static_cast<std::size_t>(lanes_), left_out.front());
-  std::ranges::copy(left_out, lanes.begin());
+  const auto unit_of = [&](std::int64_t row) {
+    return row == kNoRow ? kNoRow : plan_->UnitOf(row);
+  };
+  std::vector<std::int64_t> lanes(static_cast<std::size_t>(lanes_), unit_of(left_out.front()));
+  std::ranges::transform(left_out, lanes.begin(), unit_of);
   if (!PathOf(set_).train(*plan_, layers, lanes, out, stop)) {
     return Interrupted("training stopped on request");
   }
+  if (plan_->options().method == TrainOptions::Method::kPrivate) return Ok();
   for (std::size_t k = 0; k < left_out.size(); ++k) {
     const auto network = out.subspan(k * parameters, parameters);
     if (std::ranges::all_of(network, [](float v) { return std::isfinite(v); })) continue;

@@ -382,8 +382,9 @@ HWY_INLINE V ExpOfNegative(V x) {
 }
 
 // logits[c] of one row <- (softmax_c - [c is the label]) * weight: the gradient of the batch's mean
-// loss.
-HWY_INLINE void SoftmaxGradient(float* logits, std::int64_t classes, std::int32_t label, V weight) {
+// loss. 0 in the lanes that leave the row out.
+HWY_INLINE void SoftmaxGradient(float* logits, std::int64_t classes, std::int32_t label, V weight,
+                                hn::Mask<D> left_out) {
   const D d;
   V top = LoadAt(logits, 0);
   for (std::int64_t c = 1; c < classes; ++c) top = hn::Max(top, LoadAt(logits, c * kStrip));
@@ -396,7 +397,7 @@ HWY_INLINE void SoftmaxGradient(float* logits, std::int64_t classes, std::int32_
   for (std::int64_t c = 0; c < classes; ++c) {
     V p = hn::Div(LoadAt(logits, c * kStrip), total);
     if (c == label) p = hn::Sub(p, hn::Set(d, 1.0f));
-    StoreAt(hn::Mul(p, weight), logits, c * kStrip);
+    StoreAt(hn::IfThenZeroElse(left_out, hn::Mul(p, weight)), logits, c * kStrip);
   }
 }
 

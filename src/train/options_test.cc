@@ -38,6 +38,14 @@ TEST(TrainOptions, EveryFieldIsInTheKey) {
   EXPECT_TRUE(differs([](auto& o) { o.seed = 1; }));
 }
 
+// The text is hashed into run keys: a run of yesterday, or of another machine, must give it again.
+TEST(TrainOptions, CanonicalTextIsPinned) {
+  EXPECT_EQ(TrainOptions().Canonical(),
+            "sgd epochs=50 batch=1024 rate=0x1.999999999999ap-4 "
+            "weight_decay=0x1.4f8b588e368f1p-17 schedule=constant momentum=0x0p+0 "
+            "average_epochs=0 seed=0");
+}
+
 TEST(TrainOptions, CanonicalTextIsReadBack) {
   TrainOptions options;
   EXPECT_EQ(TrainOptions::FromCanonical(options.Canonical()).value().Canonical(),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 namespace lucid {
 namespace {
@@ -24,14 +26,25 @@ Key KeyOf(std::span<const float> x) {
 
 }  // namespace
 
-std::vector<std::int32_t> RankRows(const Table& table) {
-  std::vector<Key> keys;
-  keys.reserve(table.y.size());
-  for (std::int64_t i = 0; i < table.rows(); ++i) keys.push_back(KeyOf(table.row(i)));
-  std::vector<std::int32_t> ranked(keys.size());
+std::vector<std::int32_t> RankRows(const Table& table, const TableKeys& keys) {
+  std::vector<Key> own;
+  std::map<Digest, Key> smallest;  // of each unit; not needed where every row is one
+  for (std::int64_t i = 0; i < table.rows(); ++i) {
+    own.push_back(KeyOf(table.row(i)));
+    if (!table.has_units()) continue;
+    const auto [place, fresh] =
+        smallest.emplace(keys.units[static_cast<std::size_t>(i)], own.back());
+    if (!fresh) place->second = std::min(place->second, own.back());
+  }
+  for (std::size_t i = 0; table.has_units() && i < own.size(); ++i) {
+    own[i] = smallest.at(keys.units[i]);
+  }
+  std::vector<std::int32_t> ranked(own.size());
   std::iota(ranked.begin(), ranked.end(), 0);
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [&](std::int32_t a, std::int32_t b) { return keys[a] < keys[b]; });
+  std::ranges::sort(ranked, [&](std::int32_t a, std::int32_t b) {
+    return std::tie(own[a], keys.units[a], keys.rows[a]) <
+           std::tie(own[b], keys.units[b], keys.rows[b]);
+  });
   return ranked;
 }
 

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "lucid/data/dataset.h"
+#include "lucid/data/units.h"
 
 namespace lucid {
 
-// The rows sorted by a key of their own features only, equal keys by row number. Ensures: the
-// relative order of two rows depends on no third one. So leaving a row out, or changing it, moves
-// no other: a network trained without a row must not know anything of that row, not even through
-// rounding.
-std::vector<std::int32_t> RankRows(const Table& table);
+// The rows sorted by (smallest feature key of the unit's rows, unit key, row key). The rows of a
+// unit stand together. Ensures: the relative order of two units depends on no third one, and not on
+// where they stand in the table. So a network trained without a unit knows nothing of it, not even
+// through rounding.
+std::vector<std::int32_t> RankRows(const Table& table, const TableKeys& keys);
 
 }  // namespace lucid

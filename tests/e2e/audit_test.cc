@@ -167,9 +167,10 @@ TEST_F(AuditCommand, AServerElsewhereIsAttackedByItsUrl) {
     ASSERT_EQ(made.code, 0) << made;
     WriteBytes(folder_ / id, made.out);
   }
-  Process server(Words("serve r --key-file guard.key --listen 127.0.0.1:0 --admin 127.0.0.1:0 "
-                       "--api-keys keys.toml --ready-file ready"),
-                 {.folder = folder_.path()});
+  Process server(
+      Words("serve r --unchecked --key-file guard.key --listen 127.0.0.1:0 --admin 127.0.0.1:0 "
+            "--api-keys keys.toml --ready-file ready"),
+      {.folder = folder_.path()});
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(folder_ / "ready"); }, 30));
   const std::string url = "http://" + ReadJson(folder_ / "ready")["listen"].get<std::string>();
   const std::string command = "audit r --json --attacks gap,timing --url " + url;

@@ -176,7 +176,9 @@ class LongBound : public BoundTest {
 };
 
 TEST_F(LongBound, TheNativeEngineKilledAndResumedGivesBoundsThatHold) {
+  int process_number = 0;
   for (const int signal : {SIGTERM, SIGKILL, SIGTERM}) {
+    SCOPED_TRACE(testing::Message() << "process " << ++process_number);
     // (A short limit: a long one has room for many attacks, before which there is no journal.)
     Process process(Words(bound_ + "--resume --time-limit 60s"), {.folder = folder_.path()});
     SleepSeconds(1);
@@ -186,7 +188,8 @@ TEST_F(LongBound, TheNativeEngineKilledAndResumedGivesBoundsThatHold) {
       EXPECT_EQ(outcome.code, 3) << outcome;
       ASSERT_TRUE(fs::exists(folder_ / "cut.json")) << outcome;
       EXPECT_TRUE(fs::exists(folder_ / "cut.json.journal"));
-      EXPECT_EQ(Check("cut.json", run_.path()).code, 0);
+      const Outcome check = Check("cut.json", run_.path());
+      EXPECT_EQ(check.code, 0) << check;
     } else {
       EXPECT_EQ(outcome.signal, SIGKILL) << "the test has become easy";
     }
@@ -232,7 +235,7 @@ TEST_F(BoundTest, BadOptionsAreNamedAndNothingIsWritten) {
       {"bound r --memory -5", "--memory"},
       {"bound r --memory much", "--memory"},
       {"bound r --memory 99999999999999999999", "--memory"},
-      {"bound r --proof p.proof --resume", "--resume"},
+      {"bound r --proof p.proof --no-proof", "--no-proof"},
       {"bound r --time-limit soon", "duration"},
       {"bound r --time-limit 0", "duration"},
       {"bound r --engine milp --subset-limit 3x", "duration"},

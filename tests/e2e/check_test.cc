@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "lucid/certificate/check.h"
+#include "lucid/check/check.h"
 #include "support/run_lucid.h"
 
 namespace lucid::test {
@@ -35,7 +35,7 @@ class CheckProgram : public testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.error().message;
   }
   RunOptions Options() const { return {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM}; }
-  Outcome Check(const std::string& more = "--starts 100") {
+  Outcome Check(const std::string& more = "--level falsify --starts 100") {
     return RunLucid(Words("run/certificate.json --run run " + more), Options());
   }
   void ExpectRefused(const std::string& line) {
@@ -44,7 +44,7 @@ class CheckProgram : public testing::Test {
     EXPECT_THAT(outcome.out, StartsWith("refused: "));
     EXPECT_THAT(outcome.out.substr(0, outcome.out.find('\n')), HasSubstr(line));
     EXPECT_THAT(outcome.out, Not(HasSubstr("accepted")));
-    const Outcome json = Check("--starts 100 --json");
+    const Outcome json = Check("--level falsify --starts 100 --json");
     EXPECT_EQ(json.code, 1) << json;
     EXPECT_EQ(json.Json()["accepted"], false);
   }
@@ -71,7 +71,7 @@ TEST_F(CheckProgram, AcceptsAndListsEveryCheck) {
                            "witness of class 0", "search of class 1", "not done  proof"}) {
     EXPECT_THAT(outcome.out, HasSubstr(name));
   }
-  const auto json = Check("--starts 100 --json").Json();
+  const auto json = Check("--level falsify --starts 100 --json").Json();
   EXPECT_EQ(json["accepted"], true);
   EXPECT_EQ(json["level"], "falsify");
   EXPECT_EQ(json["largest"].size(), 2U);
@@ -88,7 +88,7 @@ TEST_F(CheckProgram, BindingDoesNotClaimToHaveSearched) {
 }
 
 TEST_F(CheckProgram, PrintsALeakAboveABoundThatIsTooLow) {
-  const auto found = Check("--starts 300 --seed 4 --json").Json();
+  const auto found = Check("--level falsify --starts 300 --seed 4 --json").Json();
   const auto largest = found["largest"][0].is_null() ? found["largest"][1] : found["largest"][0];
   ASSERT_FALSE(largest.is_null()) << found;
   const std::size_t label = largest["class"];
@@ -96,10 +96,10 @@ TEST_F(CheckProgram, PrintsALeakAboveABoundThatIsTooLow) {
   certificate_.classes[label].beta_upper = 0.9 * confidence;
   Save();
   ExpectRefused("leaks, above the bound");
-  const Outcome text = Check("--starts 300 --seed 4");
+  const Outcome text = Check("--level falsify --starts 300 --seed 4");
   EXPECT_EQ(text.code, 1);
   EXPECT_THAT(text.out, HasSubstr("\nleak: class " + std::to_string(label) + ", f = "));
-  const auto json = Check("--starts 300 --seed 4 --json").Json();
+  const auto json = Check("--level falsify --starts 300 --seed 4 --json").Json();
   EXPECT_EQ(json["leaks"][0]["confidence"], confidence) << "the same seed, the same input";
   EXPECT_EQ(json["leaks"][0]["x"].size(), 2U);
   EXPECT_EQ(Check("--level binding").code, 0) << "which is why the levels differ";
@@ -139,8 +139,8 @@ TEST_F(CheckProgram, SaysWhatIsWrongWithTheCommandLineAndInput) {
       {"run/certificate.json --run run --level all", "--level"},
       {"run/certificate.json --run run --starts 0", "starts is 0"},
       {"run/certificate.json --run run --what", "unknown option '--what'"},
-      {"run/certificate.json --run run --level proof", "engine milp carry no proof"},
-      {"run/certificate.json --run run --proof p.bin", "engine milp carry no proof"},
+      {"run/certificate.json --run run --level falsify --proof p", "--proof is for --level proof"},
+      {"run/certificate.json --run run --proof none", "none"},
   };
   for (const auto& item : cases) {
     const Outcome outcome = RunLucid(Words(item.arguments), Options());
@@ -160,13 +160,15 @@ TEST_F(CheckProgram, HelpEndsWithAnExampleThatRuns) {
   std::filesystem::rename(folder_ / "run", folder_ / "demo/run");
   const std::vector<std::string> words = Words(call);
   const Outcome outcome =
-      RunLucid(std::vector(words.begin() + 1, words.end()) + Words("--starts 50"), Options());
+      RunLucid(std::vector(words.begin() + 1, words.end()) + Words("--level falsify --starts 50"),
+               Options());
   EXPECT_EQ(outcome.code, 0) << outcome;
 }
 
 TEST_F(CheckProgram, InterruptedItAcceptsNothing) {
   // Minutes of work, so that a moment later it is in the middle of it.
-  Process process(Words("run/certificate.json --run run --starts 1000000"), Options());
+  Process process(Words("run/certificate.json --run run --level falsify --starts 1000000"),
+                  Options());
   SleepSeconds(1);
   process.Signal(SIGTERM);
   const Outcome outcome = process.Wait();

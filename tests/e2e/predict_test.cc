@@ -92,12 +92,14 @@ TEST_F(PredictTest, TellsNothingButLabels) {
   EXPECT_EQ(document["mechanism"], "krr");
   std::vector<std::string> fields;
   for (const auto& [name, value] : document.items()) fields.push_back(name);
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("rows", "classes", "guard", "mechanism",
-                                                    "epsilon", "effective_epsilon", "labels"));
+  EXPECT_THAT(fields,
+              testing::UnorderedElementsAre("rows", "classes", "guard", "mechanism", "epsilon",
+                                            "effective_epsilon", "labels", "certificate"));
   const Outcome names = Run("predict r --input p/test.csv --epsilon 1 --mechanism krr --names");
   const std::vector<std::string> lines = Lines(names.out);
   for (std::size_t i = 0; i < document["labels"].size(); ++i) {
-    EXPECT_EQ(lines[i + 1], document["classes"][document["labels"][i].get<std::size_t>()]);
+    EXPECT_EQ(lines[i + 1],
+              document["classes"][document["labels"][i].get<std::size_t>()].get<std::string>());
   }
   const Outcome file =
       Run("predict r --input p/test.csv --epsilon 1 --mechanism krr --names --out l");
@@ -121,7 +123,7 @@ TEST_F(PredictTest, TheExactGuardNeedsItsIndex) {
   ChangeCertificate([](Certificate& c) { c.index_digest = std::nullopt; });
   const Outcome outcome = Run("predict r --input p/test.csv --guard exact");
   EXPECT_EQ(outcome.code, 2) << outcome;
-  EXPECT_THAT(outcome.err, HasSubstr("--index"));
+  EXPECT_THAT(outcome.err, HasSubstr("the index of members"));
 }
 
 TEST_F(PredictTest, APartialCertificateIsWarnedOf) {

@@ -67,7 +67,8 @@ class Kill : public testing::Test {
     Found found;
     const auto manifest = ParseManifest(ReadBytes(In("whole", kManifestFile)), "whole");
     const StoreSpec spec{manifest->architecture, manifest->run_key,
-                         NetworkRows(manifest->rows, manifest->members)};
+                         BlankedNetworkRows(manifest->rows, manifest->members),
+                         manifest->order_digest};
     const std::string path = In(run, kEnsembleFile);
     if (!fs::exists(path) && !fs::exists(path + ".partial")) return found;
     const auto store = Store::Open(fs::exists(path) ? path : path + ".partial", spec, false);

@@ -16,14 +16,16 @@ using Json = nlohmann::ordered_json;
 void CheckManifest(std::string_view text) {
   const auto manifest = lucid::ParseManifest(text, "manifest.json");
   if (!manifest.ok()) return RequireOneLine(manifest.error().message);
-  Require(manifest->rows >= 2 && manifest->members >= 1 && manifest->members <= manifest->rows);
-  Require(manifest->partial == (manifest->members < manifest->rows));
+  Require(manifest->units >= 2 && manifest->units <= manifest->rows);
+  Require(manifest->members >= (manifest->private_run ? 0 : 1));
+  Require(manifest->members <= manifest->units);
+  Require(manifest->partial == (manifest->members < manifest->units));
   Require(manifest->architecture.inputs() == manifest->schema.features());
   Require(manifest->architecture.classes() == manifest->schema.classes());
   Require(manifest->architecture.parameters() > 0);
   if (manifest->members < 10'000) {
     std::int64_t before = -2;
-    for (const std::int64_t row : lucid::NetworkRows(manifest->rows, manifest->members)) {
+    for (const std::int64_t row : lucid::BlankedNetworkRows(manifest->rows, manifest->members)) {
       Require(row > before && row < manifest->rows);
       before = row;
     }
@@ -53,8 +55,10 @@ void CheckWithRightDigests(std::string_view text) {
   if (!schema.ok() || !train_digest.ok()) return;
   const lucid::Digest schema_digest = lucid::Sha256Of(schema->Canonical());
   json["hashes"]["schema"] = schema_digest.Hex();
-  json["hashes"]["run_key"] =
-      lucid::RunKey(schema_digest, *train_digest, *architecture, *training).Hex();
+  const std::string* format = TextAt(json, "/format");
+  json["hashes"]["run_key"] = lucid::RunKey(format != nullptr && *format == "lucid-run-1" ? 1 : 2,
+                                            schema_digest, *train_digest, *architecture, *training)
+                                  .Hex();
   CheckManifest(json.dump());
 }
 

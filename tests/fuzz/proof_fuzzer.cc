@@ -7,24 +7,28 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "certificate/proof_format.h"
-#include "certificate/proof_tree.h"
+#include "check/proof_tree.h"
 #include "fuzz/require.h"
 
 namespace {
 
 using lucid::PutBytes;
 
-void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int32_t label) {
-  if (tree.nodes() == 0) return;
-  if (const std::string problem = tree.FindProblem(shape, label); !problem.empty()) {
+void CheckTree(lucid::ProofTree& tree, const std::vector<std::uint64_t>& nodes,
+               const lucid::ProofShape& shape, std::int32_t label) {
+  if (tree.empty()) return;
+  if (const std::string problem = tree.FindProblem(); !problem.empty()) {
     return RequireOneLine(problem);
   }
-  for (std::size_t n = 0; n < tree.nodes(); ++n) {
-    Require(tree.Find(tree.IdOf(n)) == n);
-    const lucid::ProofRegion region = tree.RegionOf(n, shape.domain);
+  if (const std::string open = tree.FindOpenPair(shape, label, 0.5); !open.empty()) {
+    RequireOneLine(open);
+  }
+  for (const std::uint64_t node : nodes) {
+    const lucid::ProofRegion region = tree.RegionOf(node, shape.domain);
     Require(region.lower.size() == region.upper.size() && region.lower.size() == 2);
     for (std::size_t k = 0; k < region.lower.size(); ++k) {
       Require(region.lower[k] >= 0 && region.upper[k] <= 1);
@@ -33,10 +37,19 @@ void CheckTree(lucid::ProofTree& tree, const lucid::ProofShape& shape, std::int3
       Require(phase.layer == 0 && phase.unit >= 0 && phase.unit < 3);
     }
   }
-  for (const lucid::ProofTree::Missing& missing : tree.missing()) {
-    Require(missing.node < tree.nodes());
-    tree.ChildRegion(missing.node, missing.side, shape.domain);
+}
+
+// The nodes that closings of a class are about.
+std::vector<std::uint64_t> NodesOf(const lucid::ProofFile& file, std::int32_t label) {
+  std::vector<std::uint64_t> nodes;
+  for (std::size_t b = 0; b < file.blocks(); ++b) {
+    const auto records = file.ReadBlock(b);
+    for (const lucid::ProofRecord& record : *records) {
+      const auto* closing = std::get_if<lucid::ProofClosing>(&record.what);
+      if (closing != nullptr && record.label == label) nodes.push_back(closing->node);
+    }
   }
+  return nodes;
 }
 
 void CheckFile(const lucid::ProofFile& file) {
@@ -48,9 +61,9 @@ void CheckFile(const lucid::ProofFile& file) {
   const lucid::ProofShape shape(*architecture, 2, lucid::Domain::OfSchema(schema));
   Require(file.header().classes >= 1 && std::isfinite(file.header().member_error));
   if (file.header().classes != 2) return;
-  auto trees = lucid::ReadProofTrees(file, shape, {});
+  auto trees = lucid::ReadProofTrees({&file, 1}, shape, {});
   if (!trees.ok()) return RequireOneLine(trees.error().message);
-  for (std::int32_t c = 0; c < 2; ++c) CheckTree((*trees)[c], shape, c);
+  for (std::int32_t c = 0; c < 2; ++c) CheckTree((*trees)[c], NodesOf(file, c), shape, c);
 }
 
 void CheckBytes(std::string_view bytes) {
@@ -65,7 +78,7 @@ void CheckWithRightSeal(std::string bytes) {
 }
 
 // The records as a file of one block, with this end.
-std::string FileOf(std::string_view records, std::uint64_t nodes, std::uint64_t closings) {
+std::string FileOf(std::string_view records, std::uint64_t splits, std::uint64_t closings) {
   std::string bytes(lucid::proof_format::kMagic);
   PutBytes(bytes, lucid::proof_format::kVersion);
   PutBytes(bytes, std::uint32_t{2});
@@ -78,7 +91,7 @@ std::string FileOf(std::string_view records, std::uint64_t nodes, std::uint64_t 
   PutBytes(bytes, static_cast<std::uint32_t>(size));
   PutBytes(bytes, static_cast<std::uint32_t>(records.size()));
   bytes.append(packed, 0, size).append(lucid::proof_format::kBlockHeader, '\0');
-  PutBytes(bytes, nodes);
+  PutBytes(bytes, splits);
   PutBytes(bytes, closings);
   return bytes;
 }
@@ -91,14 +104,13 @@ void CheckRecords(std::string_view records) {
   first.append(reinterpret_cast<const char*>(seal.bytes.data()), seal.bytes.size());
   const auto file = lucid::ProofFile::Parse(first, "proof");
   Require(file.ok());
-  const auto parts = file->ReadBlock(0);
-  if (!parts.ok()) return RequireOneLine(parts.error().message);
-  std::uint64_t nodes = 0, closings = 0;
-  for (const lucid::ProofPart& part : *parts) {
-    nodes += part.begins ? 1 : 0;
-    closings += part.node.closings.size();
+  const auto found = file->ReadBlock(0);
+  if (!found.ok()) return RequireOneLine(found.error().message);
+  std::uint64_t splits = 0;
+  for (const lucid::ProofRecord& record : *found) {
+    splits += std::holds_alternative<lucid::ProofSplit>(record.what) ? 1 : 0;
   }
-  CheckWithRightSeal(FileOf(records, nodes, closings));
+  CheckWithRightSeal(FileOf(records, splits, found->size() - splits));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ void CheckShape(const lucid::Schema& schema) {
 void CheckEncoding(const lucid::Schema& schema) {
   std::vector<std::string_view> cells;
   for (const lucid::Column& column : schema.columns()) {
-    if (column.kind == lucid::ColumnKind::kLabel) continue;
+    if (!column.is_feature()) continue;
     cells.push_back(column.categories.empty() ? "0.5" : std::string_view(column.categories.back()));
   }
   std::vector<float> out(static_cast<std::size_t>(schema.features()));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace lucid {
 namespace {
@@ -41,35 +42,41 @@ class Prover {
   }
 
   Proved Run() {
-    std::vector<ProofNode> nodes;
+    ProofContent content;
     std::vector<Work> stack = {Root()};
     std::uint64_t next = 1;
     while (!stack.empty()) {
       Work work = std::move(stack.back());
       stack.pop_back();
-      if (!bounder_.EnterRegion(work.region)) continue;  // not in the file: holds no input
-      ProofNode node;
-      node.id = work.id;
+      if (!Enter(work.region)) {
+        ProofClosing& none = content.closings.emplace_back();
+        none.node = work.id;
+        none.member = ProofClosing::kEveryPair;
+        none.band = BandOf();
+        continue;
+      }
       std::vector<Pair> rest;
       for (const Pair& pair : work.alive) {
-        if (!Close(pair, node)) rest.push_back(pair);
+        if (!Close(pair, work.id, content)) rest.push_back(pair);
       }
       if (!rest.empty()) {
-        node.first_child = next;
-        for (Work& child : Split(work, std::move(rest), node)) {
+        ProofSplit split;
+        split.node = work.id;
+        split.first_child = next;
+        for (Work& child : Split(work, std::move(rest), split)) {
           child.id = next++;
           stack.push_back(std::move(child));
         }
+        content.splits.push_back(split);
       }
-      nodes.push_back(std::move(node));
-      if (nodes.size() > options_.nodes) return {};
+      if (content.splits.size() > options_.nodes / 2) return {};
     }
-    return {std::move(nodes), largest_};
+    return {std::move(content), std::max(largest_, BandOf() ? BandOf()->least : 0.0)};
   }
 
   double Largest(const Work& work) {
     double largest = 0;
-    EXPECT_TRUE(bounder_.EnterRegion(work.region));
+    EXPECT_TRUE(Enter(work.region));
     for (const Pair& pair : work.alive) largest = std::max(largest, BoundOf(pair, 10));
     return largest;
   }
@@ -86,27 +93,46 @@ class Prover {
     return bounder_.Bound(QuestionOf(pair), multipliers_, steps, 0.999 * options_.target);
   }
 
-  bool Close(const Pair& pair, ProofNode& node) {
+  std::optional<ProofBand> BandOf() const {
+    if (!options_.bands) return std::nullopt;
+    return ProofBand{0.5 * options_.target, std::numeric_limits<double>::infinity()};
+  }
+  bool Enter(const Region& region) {
+    if (!options_.bands) return bounder_.EnterRegion(region);
+    const Band band{label_, BandOf()->least, BandOf()->most};
+    return bounder_.EnterRegion(region, &band);
+  }
+
+  // By multipliers or by the lines that the rules choose, now this, now that.
+  bool Close(const Pair& pair, std::uint64_t node, ProofContent& content) {
     ensemble_.CopyParameters(pair.member, parameters_);
+    ProofClosing closing;
+    closing.node = node;
+    closing.member = pair.member;
+    closing.other = pair.other;
+    closing.band = BandOf();
     if (!bounder_.EnterMember(parameters_)) {
-      node.closings.push_back({pair.member, pair.other, true, 0, {}});
+      content.closings.push_back(closing);
       return true;
     }
-    BoundOf(pair, 10);
-    const std::vector<float> dual = bounder_.Dual();
-    const double bound = bounder_.BoundOfDual(QuestionOf(pair), multipliers_.lambda, dual);
-    if (bound <= options_.target) {
-      largest_ = std::max(largest_, bound);
-      node.closings.push_back(
-          {pair.member, pair.other, false, multipliers_.lambda, dual, pair.other});
-      return true;
-    }
-    return false;
+    const bool lines = pair.member % 2 == 0;
+    const double found = BoundOf(pair, lines ? 0 : 10);
+    closing.kind = lines ? ProofClosing::Kind::kLines : ProofClosing::Kind::kMultipliers;
+    closing.below = pair.other;
+    closing.lambda = multipliers_.lambda;
+    if (!lines) closing.multipliers = bounder_.Dual();
+    const double bound =
+        lines ? found : bounder_.BoundOfDual(QuestionOf(pair), closing.lambda, closing.multipliers);
+    if (bound > options_.target) return false;
+    closing.value = std::max(bound, 0.0) * (1 + 1e-9) + 1e-12;
+    largest_ = std::max(largest_, closing.value);
+    content.closings.push_back(std::move(closing));
+    return true;
   }
 
   // Phases of one neuron after the other, or the widest input: no search to speak of, but every
   // kind of split.
-  std::vector<Work> Split(const Work& work, std::vector<Pair> rest, ProofNode& node) {
+  std::vector<Work> Split(const Work& work, std::vector<Pair> rest, ProofSplit& split) {
     std::vector<Work> children(2, Work{0, work.region, std::move(rest)});
     const auto layers = ensemble_.network().architecture.layers();
     const std::size_t turn = work.region.phases.size();
@@ -116,9 +142,9 @@ class Prover {
       phase.unit = static_cast<std::int32_t>(
           (turn / 2 + work.id) % static_cast<std::uint64_t>(layers[phase.layer].outputs));
       phase.member = work.id % 4 == 0;
-      node.split = phase.member ? ProofNode::Split::kMemberPhase : ProofNode::Split::kNetworkPhase;
-      node.layer = phase.layer;
-      node.unit = phase.unit;
+      split.how = phase.member ? ProofSplit::How::kMemberPhase : ProofSplit::How::kNetworkPhase;
+      split.layer = phase.layer;
+      split.unit = phase.unit;
       for (const bool active : {false, true}) {
         phase.active = active;
         children[active ? 1 : 0].region.phases.push_back(phase);
@@ -128,11 +154,11 @@ class Prover {
     const auto widest = std::ranges::max_element(
         work.region.box, {}, [](const Interval& x) { return x.upper - x.lower; });
     const auto input = widest - work.region.box.begin();
-    node.split = ProofNode::Split::kInput;
-    node.unit = static_cast<std::int32_t>(input);
-    node.at = 0.5 * (widest->lower + widest->upper);
-    children[0].region.box[input].upper = node.at;
-    children[1].region.box[input].lower = node.at;
+    split.how = ProofSplit::How::kInput;
+    split.unit = static_cast<std::int32_t>(input);
+    split.at = 0.5 * (widest->lower + widest->upper);
+    children[0].region.box[input].upper = split.at;
+    children[1].region.box[input].lower = split.at;
     return children;
   }
 
@@ -193,15 +219,15 @@ ProofHeader HeaderFor(const Certificate& certificate) {
 }
 
 void WriteProof(const std::string& path, const ProofHeader& header,
-                const std::vector<LabelledNode>& nodes) {
+                const std::vector<LabelledContent>& contents) {
   Result<ProofWriter> writer = ProofWriter::Create(path, header);
   ASSERT_TRUE(writer.ok()) << writer.error().message;
-  for (const LabelledNode& item : nodes) {
-    const Status added = writer->Add(item.label, item.node);
-    ASSERT_TRUE(added.ok()) << added.error().message;
+  const auto expect = [](const Status& added) { ASSERT_TRUE(added.ok()) << added.error().message; };
+  for (const auto& [label, content] : contents) {
+    for (const ProofSplit& split : content.splits) expect(writer->Add(label, split));
+    for (const ProofClosing& closing : content.closings) expect(writer->Add(label, closing));
   }
-  const Status finished = writer->Finish();
-  ASSERT_TRUE(finished.ok()) << finished.error().message;
+  expect(writer->Finish());
 }
 
 }  // namespace lucid

@@ -5,23 +5,29 @@
 #include <string>
 #include <vector>
 
-#include "bounds/region_bounder.h"
 #include "certificate/test_support.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/ensemble/ensemble.h"
+#include "pair/region_bounder.h"
 
 namespace lucid {
 
-struct LabelledNode {
+// What a proof of one class says.
+struct ProofContent {
+  std::vector<ProofSplit> splits;
+  std::vector<ProofClosing> closings;
+};
+struct LabelledContent {
   std::int32_t label = 0;
-  ProofNode node;
+  ProofContent content;
 };
 
 struct ProverOptions {
   double target = 0;         // every bound is at or below it
   std::size_t nodes = 3000;  // at most so many
   bool phases = false;       // split phases, too
+  bool bands = false;        // leave out inputs below the target
 };
 
 // A random network whose decision boundary passes through the middle of the domain, and members
@@ -30,8 +36,8 @@ ImportedRun UndecidedRun(const std::string& architecture, std::uint64_t seed, in
                          double distance);
 
 struct Proved {
-  std::vector<ProofNode> nodes;  // of a proof for one class; none if the limit was hit
-  double largest = 0;            // of the bounds that close pairs, or 0
+  ProofContent content;  // of a proof for one class; empty if the limit was hit
+  double largest = 0;    // of the bounds that close pairs, or 0
 };
 Proved Prove(const Ensemble& ensemble, std::int32_t label, double member_error,
              const ProverOptions& options);
@@ -43,8 +49,8 @@ double LargestMemberError(const Ensemble& ensemble);
 
 ProofHeader HeaderFor(const Certificate& certificate);
 
-// Writes the nodes, in this order, with a seal that is right.
+// Writes all of it, in this order, with a seal that is right.
 void WriteProof(const std::string& path, const ProofHeader& header,
-                const std::vector<LabelledNode>& nodes);
+                const std::vector<LabelledContent>& contents);
 
 }  // namespace lucid

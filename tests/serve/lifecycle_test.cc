@@ -252,10 +252,10 @@ TEST_F(LifecycleTest, TlsIsModernAndReloads) {
 
 TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
   const auto run = [&](const std::vector<std::string>& more) {
-    return RunLucid(
-        std::vector<std::string>{"serve", scratch_ / "run", "--key-file", scratch_ / "key"} +
-            WithDefaults({"--admin", "127.0.0.1:0"}, more),
-        {.timeout = 20});
+    return RunLucid(std::vector<std::string>{"serve", scratch_ / "run", "--key-file",
+                                             scratch_ / "key", "--unchecked"} +
+                        WithDefaults({"--admin", "127.0.0.1:0"}, more),
+                    {.timeout = 20});
   };
   WriteBytes(scratch_ / "junk", "junk");
   const std::pair<std::vector<std::string>, const char*> cases[] = {
@@ -306,7 +306,7 @@ TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {
 TEST_F(LifecycleTest, ConnectionsThatCannotBeOpenedAreNotPromised) {
   const auto serve = [&](const std::string& limit, int connections) {
     const std::string command = fmt::format(
-        "ulimit {}; exec {} serve {} --key-file {} --listen 127.0.0.1:0 --admin '' "
+        "ulimit {}; exec {} serve {} --unchecked --key-file {} --listen 127.0.0.1:0 --admin '' "
         "--max-connections {} --ready-file {}",
         limit, LUCID_PROGRAM, scratch_ / "run", scratch_ / "key", connections, scratch_ / "ready");
     return std::make_unique<Process>(std::vector<std::string>{"-c", command},

@@ -169,7 +169,7 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
         return scratch / fmt::format("ready-{}", ++count);
       }()),
       process_(std::vector<std::string>{"serve", scratch / "run", "--key-file", scratch / "key",
-                                        "--ready-file", ready_file_} +
+                                        "--unchecked", "--ready-file", ready_file_} +
                    WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments),
                options) {
   const bool ready =

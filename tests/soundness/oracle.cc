@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "verify/test_support.h"
+#include "pair/test_support.h"
 
 namespace lucid {
 namespace {
@@ -153,7 +153,7 @@ class BruteForce {
         allowance_(allowance),
         limit_(static_cast<Exact>(allowance) + slack) {}
 
-  Leak Run() {
+  TrueLeak Run() {
     const auto inputs = static_cast<int>(network_.architecture.inputs());
     const CellVisitor visit = [this](const Cell& cell, const Forms& outputs) {
       for (std::size_t other = 0; other < outputs.size(); ++other) {
@@ -218,7 +218,7 @@ class BruteForce {
   const std::size_t label_;
   const Real allowance_;
   const Exact limit_;
-  Leak best_;
+  TrueLeak best_;
 };
 
 }  // namespace
@@ -227,8 +227,8 @@ Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x
   return ConfidenceOf(Evaluate(network, x).pre.back(), label);
 }
 
-Leak BruteForceBeta(const Network& network, std::span<const Network> members, std::int32_t label,
-                    double allowance, double slack) {
+TrueLeak BruteForceBeta(const Network& network, std::span<const Network> members,
+                        std::int32_t label, double allowance, double slack) {
   return BruteForce(network, members, label, allowance, slack).Run();
 }
 

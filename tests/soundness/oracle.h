@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <span>
 
-#include "bounds/test_support.h"
 #include "lucid/nn/network.h"
+#include "pair/test_support.h"
 
 namespace lucid {
 
-struct Leak {
+struct TrueLeak {
   Exact beta = 0;            // f(x); 0 if nothing leaks
   Point x;                   // empty if nothing leaks
   std::int64_t member = -1;  // whose g(x) <= allowance
@@ -31,7 +31,7 @@ Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x
 //
 // `slack` is how far g may exceed the allowance at such a rounded vertex.
 // Requires: at most 3 inputs.
-Leak BruteForceBeta(const Network& network, std::span<const Network> members, std::int32_t label,
+TrueLeak BruteForceBeta(const Network& network, std::span<const Network> members, std::int32_t label,
                     double allowance, double slack);
 
 }  // namespace lucid

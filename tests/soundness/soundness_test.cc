@@ -14,11 +14,11 @@
 #include <stop_token>
 #include <vector>
 
+#include "native/region_search.h"
 #include "numeric/rounding.h"
+#include "paper/milp_bound.h"
+#include "paper/test_support.h"
 #include "soundness/oracle.h"
-#include "verify/milp_bound.h"
-#include "verify/region_search.h"
-#include "verify/test_support.h"
 
 namespace lucid {
 namespace {
@@ -187,15 +187,15 @@ class Checker {
         SearchRegions(network, members, instance_.label, error, options, witnesses, "");
     ASSERT_TRUE(found.ok()) << found.error().message;
     tally_.regions += found->regions;
-    ExpectAboveTheLeak(found->upper);
+    ExpectAboveTheLeak(found->verdict.upper());
     ++(known > 0 ? tally_.native : tally_.native_blind);
-    if (found->finished) {
-      ExpectTight(found->upper, "native");
+    if (found->verdict.finished()) {
+      ExpectTight(found->verdict.upper(), "native");
     } else if (known > 0) {
       ++tally_.native_unfinished;
     }
     ClassBound bound;
-    bound.beta_upper = found->upper;
+    bound.beta_upper = found->verdict.upper();
     bound.beta_lower = witnesses.beta_lower();
     bound.witness = witnesses.best();
     EXPECT_TRUE(static_cast<Exact>(bound.beta_lower) <= leak_.beta + 1e-12);
@@ -226,8 +226,8 @@ class Checker {
   void ExpectTight(double bound, const char* name) {
     if (bound <= WithSlack(static_cast<double>(leak_.beta))) return;
     ++tally_.near_degenerate;
-    const Leak almost = BruteForceBeta(instance_.network, instance_.members, instance_.label,
-                                       kSolverSlack, kSolverSlack);
+    const TrueLeak almost = BruteForceBeta(instance_.network, instance_.members, instance_.label,
+                                           kSolverSlack, kSolverSlack);
     EXPECT_LE(bound, WithSlack(static_cast<double>(almost.beta)))
         << name << " is loose; the truth is " << static_cast<double>(leak_.beta);
   }
@@ -236,7 +236,7 @@ class Checker {
   void CheckSubset(double of_all) {
     if (instance_.members.size() < 2) return;
     std::vector<Network> some(instance_.members.begin() + 1, instance_.members.end());
-    const Leak part = BruteForceBeta(instance_.network, some, instance_.label, 0, error_);
+    const TrueLeak part = BruteForceBeta(instance_.network, some, instance_.label, 0, error_);
     EXPECT_TRUE(part.beta <= leak_.beta + kOracleRounding + 1e-12);
     const MemoryMembers fewer(std::move(some));
     const double of_some = Bound(fewer, Variant::kHM, false, 0);
@@ -249,14 +249,14 @@ class Checker {
   const MemoryMembers members_;
   const NetworkFacts facts_;
   const double error_;
-  const Leak leak_;
+  const TrueLeak leak_;
 };
 
 double BetaOf(const Network& network, const std::vector<Network>& members) {
   return static_cast<double>(BruteForceBeta(network, members, 0, 0, 1e-15).beta);
 }
 
-// The numbers are worked out in src/verify/encoding_test.cc.
+// The numbers are worked out in src/paper/encoding_test.cc.
 TEST(Oracle, FindsTheBetasWorkedByHand) {
   const auto shifted = [](float shift) {
     return HandMade("1 > dense 1 > 2", {1, -shift, 1, 0, -0.5F, 0});
@@ -277,7 +277,8 @@ TEST(Oracle, FindsTheBetasWorkedByHand) {
 // once bred on this one until the memory was full.
 TEST(Oracle, StaysSmallWhereHyperplanesCoincide) {
   const Instance instance = RandomInstance(76238);
-  const Leak leak = BruteForceBeta(instance.network, instance.members, instance.label, 0, 1e-15);
+  const TrueLeak leak =
+      BruteForceBeta(instance.network, instance.members, instance.label, 0, 1e-15);
   EXPECT_GT(leak.beta, 0);
 }
 

@@ -10,13 +10,13 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
-#include "lucid/baselines/evaluation.h"
 #include "lucid/data/dataset.h"
+#include "lucid/evaluation/evaluation.h"
 #include "lucid/guard/mechanism.h"
 
 namespace lucid {
 
-enum class Attack {
+enum class AuditAttack {
   kGap,            // in iff the row gets its label
   kNoise,          // share of noisy copies of the row that get its label
   kBoundary,       // how far the label reaches along random directions (HopSkipJump's measure)
@@ -24,9 +24,9 @@ enum class Attack {
   kAveraging,      // the same with the majority of near-duplicates
   kTiming,         // no game: is a noised input told from another one by the time it takes?
 };
-std::string_view NameOf(Attack attack);  // "gap", "noise", "boundary", "distinguisher", ...
-Result<Attack> AttackNamed(std::string_view name);
-std::span<const Attack> AllAttacks();
+std::string_view NameOf(AuditAttack attack);  // "gap", "noise", "boundary", "distinguisher", ...
+Result<AuditAttack> AttackNamed(std::string_view name);
+std::span<const AuditAttack> AllAttacks();
 
 // The two worlds that the attacker, who knows a row, must tell apart.
 enum class World {
@@ -59,7 +59,7 @@ struct UrlAuditOptions {
 };
 
 struct AuditOptions {
-  std::vector<Attack> attacks;  // empty: all
+  std::vector<AuditAttack> attacks;  // empty: all
   // Empty: those whose files the run has, without kNaiveIdp, which takes minutes.
   std::vector<Method> accesses;
   std::vector<double> epsilons = {0, 1};
@@ -77,7 +77,7 @@ struct AuditOptions {
 };
 
 struct AuditRow {
-  Attack attack = Attack::kGap;
+  AuditAttack attack = AuditAttack::kGap;
   std::string access;          // a method's name, "exact over http", or a URL
   std::optional<World> world;  // none for kTiming
   double epsilon = 0;  // per query; of training for kDpSgd and kAlibi; NaN: unguarded, or unknown
@@ -123,6 +123,8 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
 
 std::string AuditJson(const Audit& audit);
 std::string AuditText(const Audit& audit);
+// Reads back what AuditJson wrote. Errors name the source and the field.
+Result<Audit> ParseAudit(std::string_view text, const std::string& source);
 
 inline constexpr const char* kAuditFile = "audit.json";
 

@@ -6,9 +6,9 @@
 #include <stop_token>
 
 #include "lucid/base/result.h"
-#include "lucid/baselines/accountant.h"
 #include "lucid/data/dataset.h"
 #include "lucid/nn/network.h"
+#include "lucid/train/accountant.h"
 #include "lucid/train/options.h"
 
 namespace lucid {
@@ -16,8 +16,9 @@ namespace lucid {
 // Both train with the run's options: epochs, batch, rate, decay, and a seed that gives the initial
 // weights (which no row has a part in). Noise - and for DP-SGD who is in a batch - comes from the
 // system's entropy. `noise_seed`, if given, replaces it to repeat an experiment: nothing is private
-// then, and whoever shows the result must say so. Noise is added in double precision; attacks on
-// the last bits of floating-point noise (Mironov 2012) are not addressed.
+// then, and whoever shows the result must say so. DP-SGD's noise is the trainer's own, exact in
+// integers; ALIBI's is added in double precision, and attacks on the last bits of floating-point
+// noise (Mironov 2012) are not addressed there.
 
 // DP-SGD (Abadi et al. 2016): (epsilon, delta)-DP of all parameters, for adding or removing a row.
 struct DpSgdOptions {
@@ -38,10 +39,11 @@ struct DpSgdNetwork {
   std::int64_t steps = 0;  // T
 };
 
-// With B = min(batch, rows), q = B / rows, T = ceil(epochs / q): T times, every row is drawn with
-// probability q, g = (sum of clipped gradients + Normal(0, (sigma C)^2)) / B, and one step is
-// taken, also on an empty batch. One thread. Errors: options, an epsilon the accountant cannot
-// prove, divergence, kInterrupted.
+// The trainer's own private method with one network (docs/training.md), for train.expected_rows
+// rows, or as many as the table has. With B = min(batch, n0), q = B / n0, T = ceil(epochs / q): T
+// times, every row is drawn with probability q, g = (sum of clipped gradients + noise) / B, and one
+// step is taken, also on an empty batch. One thread. Errors: options, an epsilon the accountant
+// cannot prove, kInterrupted.
 Result<DpSgdNetwork> TrainDpSgd(const Architecture& architecture, const Table& table,
                                 const DpSgdOptions& options, std::stop_token stop = {});
 

@@ -48,6 +48,13 @@ struct ClassBound {
   double Gap() const;
 };
 
+// The file that proves the bounds (docs/proof.md).
+struct ProofNote {
+  std::string file;  // its name, in the folder of the certificate
+  std::int64_t bytes = 0;
+  Digest digest;
+};
+
 struct Certificate {
   std::string version;               // of LUCID
   std::vector<std::string> command;  // for people
@@ -68,14 +75,15 @@ struct Certificate {
   // Of the files kSpatialFile and kIndexFile that were made with it, if they were: who trusts the
   // certificate may trust these.
   std::optional<Digest> spatial_digest, index_digest;
+  std::optional<ProofNote> proof;  // none: nobody but the engine says that the bounds hold
 };
 
 // A certificate that claims nothing yet: everything that follows from the run, every bound and the
 // members' error +inf. Where an engine starts.
 Certificate UnprovedCertificate(const Ensemble& ensemble);
 
-// JSON (design: "classes", "engine", "seconds", "hashes"; numbers that carry a guarantee also as
-// exact hex floats, and only those are read back). The last field, "seal", is the SHA-256 of the
+// JSON. Numbers that carry a guarantee are also written as exact hex floats, and only those are
+// read back. The last field, "seal", is the SHA-256 of the
 // document without it, so that a changed byte anywhere is noticed. docs/certificate.md has every
 // byte. -0 is written as 0; a counter that is there twice counts once.
 std::string EncodeCertificate(const Certificate& certificate);

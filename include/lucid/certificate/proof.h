@@ -1,11 +1,12 @@
-// The proof of a certificate's bounds: the tree of regions the native engine cut the domain into,
-// and for every member and region the multipliers that close it. docs/proof.md has every byte and
+// The proof of a certificate's bounds: how the native engine cut the domain into regions, and for
+// every member and region what shows that nothing leaks there. docs/proof.md has every byte and
 // the arithmetic.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,37 +15,60 @@
 
 namespace lucid {
 
-// Why a pair (member, other class) need not be looked at below this node: either no input of the
-// region has the member's phases, or the dual bound of these multipliers is at or below beta_upper.
-struct ProofClosing {
-  std::int32_t member = 0;
-  std::int32_t other = 0;  // the class the member would have to give at least as much
-  bool empty = false;
-  double lambda = 0;
-  std::vector<float> dual;  // per hidden layer: A of every unit, then D of every unit
-  std::int32_t below = -1;  // c': the class that N's confidence is measured against
-};
-
-struct ProofNode {
-  enum class Split : std::uint8_t { kNone, kInput, kNetworkPhase, kMemberPhase };
-  std::uint64_t id = 0;  // the root of a class is 0
-  Split split = Split::kNone;
+// Cuts a region in two. A region is a node of a class's tree: the root, node 0, is the whole
+// domain. A node may be cut in several ways; a pair has to be shown in both halves of one of them.
+struct ProofSplit {
+  enum class How : std::uint8_t { kInput = 1, kNetworkPhase, kMemberPhase };
+  std::uint64_t node = 0;
+  How how = How::kInput;
   std::int32_t layer = 0, unit = 0;  // of a phase; unit is the input of an input split
   double at = 0;                     // of an input split: children have x <= at and x >= at
-  // Children: first_child (x <= at, or the sum <= 0) and first_child + 1. A child that is not in
-  // the file is claimed to hold no input.
+  // The children: first_child has x <= at, or the sum <= 0; first_child + 1 has the rest.
   std::uint64_t first_child = 0;
-  std::vector<ProofClosing> closings;
+};
+
+// Only inputs with least <= f <= most are spoken of.
+struct ProofBand {
+  double least = 0;
+  double most = 0;  // may be +inf
+  bool operator==(const ProofBand&) const = default;
+};
+
+// A claim about one pair (member, other class) in a node: no input of the region that leaks has
+// value < f <= most, with the band's `most` (without a band, +inf) and the larger one of `value`
+// and the band's `least`. The kind says how a checker sees that.
+struct ProofClosing {
+  enum class Kind : std::uint8_t {
+    kNoInput,      // the intervals of N or of the member cross: no such input
+    kIntervals,    // interval arithmetic
+    kLines,        // the lines that a rule chooses, with this lambda
+    kMultipliers,  // these multipliers of every neuron
+    kMoments,      // these multipliers of products of quantities
+  };
+  static constexpr std::int32_t kEveryPair = -1;
+
+  std::uint64_t node = 0;
+  std::int32_t member = 0;  // or kEveryPair (kNoInput only, and no `most`)
+  std::int32_t other = 0;   // the class the member would have to give at least as much
+  Kind kind = Kind::kNoInput;
+  std::optional<ProofBand> band;
+  double value = 0;         // not of kNoInput
+  std::int32_t below = -1;  // c': the class that N's confidence is measured against
+  double lambda = 0;        // this and `below` of kLines and kMultipliers
+  // kMultipliers: per hidden layer A of every unit, then D of every unit. kMoments: of every
+  // constraint, in the order of docs/proof.md.
+  std::vector<float> multipliers;
 };
 
 struct ProofHeader {
   Digest network_digest, ensemble_digest;
   double member_error = 0;
   std::int32_t classes = 0;
+  bool operator==(const ProofHeader&) const = default;
 };
 
-// Writes a proof beside its final name, node after node in any order, and renames it at the end.
-// Memory does not grow with the proof. Not thread-safe.
+// Writes a proof beside its final name, record after record in any order, and renames it at the
+// end. Memory does not grow with the proof. Not thread-safe.
 class ProofWriter {
  public:
   // Errors: kIo; kInvalidInput for a members' error that is not finite.
@@ -56,7 +80,11 @@ class ProofWriter {
   // Whether nodes form a tree is not looked at here. Errors: kIo; kInvalidInput for what no reader
   // takes (a class that does not exist, numbers that are not finite, a negative lambda). After any
   // error the proof cannot be finished.
-  Status Add(std::int32_t label, const ProofNode& node);
+  Status Add(std::int32_t label, const ProofSplit& split);
+  Status Add(std::int32_t label, const ProofClosing& closing);
+  // Everything that stands in another proof with the same header. Errors: as Add; kMismatch for a
+  // proof of something else; a file that is damaged.
+  Status AddAll(const std::string& part);
   // Seals (SHA-256 of everything before) and renames. Without it, nothing is left at `path`.
   Status Finish();
 
@@ -65,5 +93,12 @@ class ProofWriter {
   explicit ProofWriter(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// One proof of several whose headers are equal, of classes or parts of one search. Errors: as
+// ProofWriter. Requires: at least one part.
+Status MergeProofs(std::span<const std::string> parts, const std::string& path);
+
+// The proof of a run, beside its certificate.
+inline constexpr const char* kProofFile = "proof";
 
 }  // namespace lucid

@@ -17,7 +17,8 @@
 
 namespace lucid {
 
-// One upstream file, known to the byte.
+// One upstream file, known to the byte. Of a file whose name ends in ".gz", `sha256` and `bytes`
+// are those of the text inside: the same text may be packed in many ways.
 struct CatalogueFile {
   enum class Role {
     kTrain,  // its rows are training rows
@@ -40,6 +41,11 @@ struct CatalogueEntry {
   std::string citation;
   std::vector<CatalogueFile> files;
   std::int64_t test_every = 0;
+  // The columns of the files, in their order; those of the schema are picked by name. Empty: the
+  // files have the columns of the schema, in its order.
+  std::vector<std::string> columns;
+  // A row with such a cell is left out; empty: no row is.
+  std::string drop_rows_with;
   // Every spelling of a label in the files (blanks around cells are dropped) and its class index.
   std::map<std::string, std::int64_t> labels;
   Schema schema;

@@ -14,13 +14,16 @@
 namespace lucid {
 
 // Rows of encoded features (row-major) with a label each. Invariant: x.size() == rows * features,
-// every label in [0, classes), every value finite and in [0,1] up to kEncodingSlack.
+// every label in [0, classes), every value finite and in [0,1] up to kEncodingSlack; unit_ids is
+// empty or has an entry per row.
 struct Table {
   std::int64_t features = 0;
   std::vector<float> x;
   std::vector<std::int32_t> y;
-  std::int64_t clipped = 0;  // values that LoadOptions::clip moved to 0 or 1
+  std::vector<std::string> unit_ids;  // whose row it is; empty: every row is a unit of its own
+  std::int64_t clipped = 0;           // values that LoadOptions::clip moved to 0 or 1
 
+  bool has_units() const { return !unit_ids.empty(); }
   std::int64_t rows() const { return static_cast<std::int64_t>(y.size()); }
   std::span<const float> row(std::int64_t i) const {
     return std::span(x).subspan(static_cast<std::size_t>(i * features),
@@ -38,16 +41,22 @@ struct Dataset {
   Table train;
   Table test;            // empty if the folder has no test file
   Digest schema_digest;  // of Schema::Canonical()
-  Digest train_digest;   // of the encoded training table: shape, values, labels (TableDigest)
+  Digest train_digest;   // of the rows of the training table in any order (TableDigest)
+  Digest train_order;    // of the rows as they stand (OrderDigest)
   Digest test_digest;
+  std::int64_t max_rows = 0, rows_per_unit = 0;  // as in the LoadOptions it was loaded with
 
   std::int64_t features() const { return train.features; }
   std::int64_t classes() const { return schema.classes(); }
 };
 
 struct LoadOptions {
-  bool clip = false;          // clip values outside [0,1] instead of refusing them
-  std::int64_t max_rows = 0;  // keep only the first rows of the training file (0: all)
+  bool clip = false;  // clip values outside [0,1] instead of refusing them
+  // Keep only so many rows of the training file (0: all), chosen by a public hash of their units:
+  // KeepRows.
+  std::int64_t max_rows = 0;
+  std::int64_t rows_per_unit = 0;  // keep only so many rows of each unit (0: all): KeepRows
+  bool unit_required = false;      // a file without the schema's unit column is an error
 };
 
 // Reads DIR/schema.csv, DIR/train.csv[.gz] and, if there, DIR/test.csv[.gz]. A file that is there
@@ -59,7 +68,5 @@ Result<Dataset> LoadDataset(const std::string& directory, const LoadOptions& opt
 // an error; otherwise labels are -1 where the column is absent.
 Result<Table> LoadTable(const std::string& path, const Schema& schema,
                         const LoadOptions& options = {}, bool label_required = true);
-
-Digest TableDigest(const Table& table);
 
 }  // namespace lucid

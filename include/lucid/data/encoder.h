@@ -25,15 +25,15 @@ class Encoder {
   const Schema& schema() const { return schema_; }
 
   // Encodes one row. `cells`: the raw cells of the feature columns, in the order of the schema,
-  // without the label. Requires: out.size() == schema().features(). Ensures, if ok: every value of
-  // `out` is written, finite, and in [0,1] up to kEncodingSlack; the result is how many were
-  // clipped. After an error `out` is unspecified.
+  // without the label and the unit. Requires: out.size() == schema().features(). Ensures, if ok:
+  // every value of `out` is written, finite, and in [0,1] up to kEncodingSlack; the result is how
+  // many were clipped. After an error `out` is unspecified.
   Result<std::int64_t> EncodeRow(std::span<const std::string_view> cells,
                                  std::span<float> out) const;
 
   // What the values of one feature column become, in the order of its categories; of a
   // quarter-circle column also the value that is not known, last. Of a number: nothing, they are
-  // too many. `feature`: counts columns without the label. Requires: it is one of them.
+  // too many. `feature`: counts feature columns. Requires: it is one of them.
   std::vector<std::vector<float>> EncodingsOf(std::size_t feature) const;
 
   // A label cell is the index of a class, a decimal integer in [0, classes).

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ enum class ColumnKind {
   kQuarterCircle,  // cos a, sin a with a = (pi/2) i / (n-1)         2 values; '?' gives (0, 0)
   kCategorical,    // one-hot in the order of the categories         n values
   kLabel,          // class index; categories name the classes
+  kUnit,           // whose row it is (a person's id); never an input    0 values
 };
 
 std::string_view KindName(ColumnKind kind);  // as schema.csv spells it: "quarter-circle", ...
@@ -31,22 +33,28 @@ struct Column {
   double divisor = 1;
   std::vector<std::string> categories;
 
-  std::int64_t width() const;  // encoded values (0 for the label)
+  std::int64_t width() const;  // encoded values (0 for the label and the unit)
+  bool is_feature() const { return kind != ColumnKind::kLabel && kind != ColumnKind::kUnit; }
   bool operator==(const Column&) const = default;
 };
 
 class Schema {
  public:
   // Parses the text of a schema.csv. `source` names it in messages. Accepts only what can be
-  // encoded: exactly one label with at least two classes, at least one feature, no name twice.
+  // encoded: exactly one label with at least two classes, at least one feature, at most one unit,
+  // no name twice.
   static Result<Schema> Parse(std::string_view text, const std::string& source);
   static Result<Schema> Load(const std::string& path);
 
-  std::span<const Column> columns() const { return columns_; }  // the label is one of them
-  std::int64_t features() const { return features_; }           // encoded values per row
+  // The label is one of them, and so is the unit if there is one.
+  std::span<const Column> columns() const { return columns_; }
+  std::int64_t features() const { return features_; }  // encoded values per row
   std::int64_t classes() const;
   const Column& label() const { return columns_[label_]; }
   std::size_t label_index() const { return label_; }
+  // The column that says whose row it is. Without it every row is a unit of its own.
+  std::optional<std::size_t> unit_index() const { return unit_; }
+  std::string unit_name() const { return unit_ ? columns_[*unit_].name : "row"; }
   std::vector<std::string> feature_names() const;  // "age", "workclass_cos", "workclass_sin", ...
 
   // The schema as schema.csv text in one fixed spelling: what its digest is of, and what a manifest
@@ -59,6 +67,7 @@ class Schema {
   std::vector<Column> columns_;
   std::int64_t features_ = 0;
   std::size_t label_ = 0;
+  std::optional<std::size_t> unit_;
 };
 
 }  // namespace lucid

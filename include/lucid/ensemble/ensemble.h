@@ -1,4 +1,4 @@
-// The |D|+1 networks of a run on disk: N first, then one leave-one-out network per row.
+// The networks of a run on disk: N first, then one leave-one-out network per unit.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lucid/base/digest.h"
@@ -29,11 +30,21 @@ struct EnsembleOptions {
   TrainOptions train;
   // Not empty: networks are trained by this command instead, and of `train` only the seed counts.
   // /bin/sh -c runs it once per network, `threads` at a time, with LUCID_DATA (the data folder),
-  // LUCID_ROWS (how many of its training rows), LUCID_LEAVE_OUT (the row to leave out, from 0, or
-  // "none"), LUCID_SEED, LUCID_ARCH (canonical) and LUCID_OUT (the .safetensors file to write).
+  // LUCID_ROWS (how many training rows it has), LUCID_LEAVE_OUT (the rows to leave out, from 0 and
+  // with commas between them, or "none"), LUCID_SEED, LUCID_ARCH (canonical) and LUCID_OUT (the
+  // .safetensors file to write).
   std::string trainer;
-  std::int64_t members = 0;  // 0: a member for every row; otherwise only so many, evenly spaced,
+  // Tries first whether the command is seeded, knows no order of the rows and leaves out what it is
+  // told (eleven trainings at most).
+  bool check_trainer = false;
+  std::int64_t members = 0;  // 0: a member for every unit; otherwise only so many, evenly spaced,
                              // and every artefact says that the run is partial
+  // Private training. Where its secret is (empty: RUN/secret); made where there is none yet.
+  std::string secret_file;
+  bool seeded_noise = false;  // the secret comes from the seed: nothing is private
+  // > 0: bounds are declared as so many times the median confidence of N over reference inputs.
+  double declare = 0;
+  std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
   Shard shard;
   bool resume = false;                   // go on with what an earlier process left
   int threads = 0;                       // 0: all cores
@@ -41,14 +52,49 @@ struct EnsembleOptions {
   std::vector<std::string> command;      // recorded in the manifest
 };
 
+// What a member of a run is.
+enum class Adjacency {
+  kUnitRemoved,         // training without the unit's rows, to the bit (docs/training.md, rule R)
+  kBlanked,             // of format 1: training with a blank in the row's place
+  kAsTrainedElsewhere,  // what an import or a trainer command says
+};
+std::string_view NameOf(Adjacency adjacency);  // "unit removed", "blanked", ...
+
+// A private run, beside its options.
+struct PrivateRun {
+  PrivacyStatement statement;
+  Digest secret;        // SHA-256 of the secret
+  bool seeded = false;  // the secret came from the seed: nothing is private
+};
+
+// Bounds that were declared before anything was certified: r times the lower median of N's
+// confidence over reference inputs, one number for all classes.
+struct DeclaredBounds {
+  double r = 0;
+  double median = 0;      // 0 if it was not finite
+  std::string reference;  // "domain", or the digest of the reference rows
+  double bound() const { return r * median; }
+};
+
 // What a run is and where it came from: RUN/manifest.json.
 struct Manifest {
+  int format = 2;
   std::string version, build, instruction_set;
   std::vector<std::string> command;
   std::string data_directory;
-  std::int64_t rows = 0;     // of the training set
-  std::int64_t members = 0;  // leave-one-out networks trained
-  bool partial = false;      // members < rows
+  std::int64_t rows = 0;                         // of the training set
+  std::int64_t max_rows = 0, rows_per_unit = 0;  // how it was loaded (LoadOptions)
+  std::string unit = "row";  // what a member leaves out: a row, or a column's units
+  std::int64_t units = 0;    // different ones: equal rows that are units of their own count once
+  Adjacency adjacency = Adjacency::kUnitRemoved;
+  std::int64_t members = 0;     // leave-one-out networks trained; 0: not yet (a private run's N is
+                                // there before them)
+  bool partial = false;         // members < units
+  std::int64_t not_finite = 0;  // members of a private run of which nothing can be proved
+  std::int64_t expected_rows = 0;  // n0 of the training; 0: it knows none
+  bool expected_from_data = false;
+  std::optional<PrivateRun> private_run;
+  std::optional<DeclaredBounds> declared;
   Schema schema;
   Architecture architecture;
   std::string training;                          // how: SGD options, a command, "imported ..."
@@ -56,16 +102,32 @@ struct Manifest {
   double seconds = 0;                            // of the process that finished it
   Digest run_key;                                // of everything that determines the weights
   Digest schema_digest, train_digest, test_digest, network_digest, ensemble_digest;
+  Digest order_digest;  // of the training rows as they stood: what a row's number means
 };
+
+// The data of a run, loaded as it was for training. Values outside of [0,1] are clipped: a run that
+// was trained without clipping had none of them, and its digests tell. Errors: data that moved,
+// that has another schema, or whose rows stand in another order. Whether these are still the run's
+// rows, the digests of the result say.
+Result<Dataset> LoadRunData(const Manifest& manifest);
 
 // Files of a run directory.
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kNetworkFile = "network.safetensors";
 inline constexpr const char* kEnsembleFile = "ensemble.safetensors";
+inline constexpr const char* kSecretFile = "secret";
 
 struct TrainSummary {
   std::string run;
   std::int64_t rows = 0;
+  std::int64_t units = 0;
+  std::string unit;
+  std::string adjacency;
+  std::int64_t expected_rows = 0;
+  bool expected_from_data = false;
+  std::optional<PrivateRun> private_run;
+  std::optional<DeclaredBounds> declared;
+  std::int64_t not_finite = 0;   // members of a private run of which nothing can be proved
   std::int64_t members = 0;      // leave-one-out networks in this run (or shard)
   std::int64_t trained_now = 0;  // networks trained by this process
   std::int64_t parameters = 0;
@@ -80,7 +142,8 @@ struct TrainSummary {
 // number of rows. Killed at any moment, it loses at most the networks in flight; called again with
 // options.resume it ends with the same bytes.
 // Errors: a folder that holds another run or an unfinished one (without resume), no space, no
-// permission, divergence; nothing that was there is lost. kInterrupted when stopped.
+// permission, divergence; nothing that was there is lost. kInterrupted when stopped. A private run
+// writes N, its bounds and a manifest before the members, and no member ends it.
 Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& architecture,
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress = {},
@@ -96,7 +159,8 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
 
 struct ImportOptions {
   std::optional<Architecture> architecture;  // given: every network must have it
-  bool partial = false;                      // there may be rows without a network
+  bool partial = false;                      // there may be units without a network
+  bool may_equal = false;                    // all members may equal N: a training of no rows
   int threads = 0;                           // 0: all cores
   std::vector<std::string> command;          // recorded in the manifest
 };
@@ -106,8 +170,10 @@ struct ImportOptions {
 // the left-out row, or a safetensors file with a first axis of networks and, unless they are all
 // rows in order, I64 [n] "rows". Called again after a stop it goes on; what the run is made of is
 // in its key.
-// Errors: rows missing (unless options.partial), out of range or there twice; networks that do not
-// fit the data, differ in architecture, or are not finite; as TrainEnsemble for the folder.
+// A unit is named by its first row; of equal rows that are units of their own the first names all.
+// Errors: units missing (unless options.partial), rows out of range, a unit named twice; networks
+// that do not fit the data, differ in architecture, or are not finite; members that all equal N
+// (unless options.may_equal); as TrainEnsemble for the folder.
 Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& network,
                                     const std::string& members, const ImportOptions& options,
                                     const std::string& run, const ProgressCallback& progress = {},
@@ -133,7 +199,8 @@ class Ensemble {
   const Manifest& manifest() const;
   const Network& network() const;  // N
   std::int64_t members() const;
-  std::int64_t RowOf(std::int64_t member) const;  // the row it was trained without
+  // The name of the unit it was trained without: the unit's first row.
+  std::int64_t RowOf(std::int64_t member) const;
   // Requires: 0 <= member < members(), out.size() == parameters.
   void CopyParameters(std::int64_t member, std::span<float> out) const;
   Network Member(std::int64_t member) const;
@@ -143,5 +210,13 @@ class Ensemble {
   explicit Ensemble(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// TrainEnsemble, and opens the run that it leaves.
+inline Result<Ensemble> Train(const Dataset& dataset, const Architecture& architecture,
+                              const EnsembleOptions& options, const std::string& run,
+                              const ProgressCallback& progress = {}, std::stop_token stop = {}) {
+  LUCID_TRY(TrainEnsemble(dataset, architecture, options, run, progress, std::move(stop)));
+  return Ensemble::Open(run);
+}
 
 }  // namespace lucid

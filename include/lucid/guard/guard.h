@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,8 +67,8 @@ struct GuardedAnswer {
   bool noised = false;
 };
 
-// The privacy budget of who asks (design: when it is used up, noised answers become uniform, never
-// an error).
+// Whether the client's privacy budget can pay for an answer. When it is used up, noised answers
+// become uniform. They never become an error, which would tell noised inputs from others.
 enum class Budget { kLeft, kSpent };
 
 // Immutable, thread-safe; holds copies of all it needs. Single and batched calls agree to the bit,
@@ -91,6 +92,10 @@ class Guard {
   // Only kExact opens the ensemble. Errors name the file and the command that makes it.
   static Result<Guard> Open(const std::string& run, const std::string& certificate,
                             const GuardOptions& options, const GuardKey& key);
+  static Result<Guard> Open(const std::string& run, const GuardOptions& options,
+                            const GuardKey& key) {
+    return Open(run, "", options, key);
+  }
 
   ~Guard();
   Guard(Guard&&) noexcept;
@@ -112,9 +117,16 @@ class Guard {
   Status Canonicalize(std::span<float> x) const;
 
   // The same answer to the same x, today, after a restart and on every replica with this key.
-  // Requires: x is canonical.
+  // Requires: x.size() == features(), and x is canonical. An x outside of the certificate's domain
+  // is noised, whatever the guard.
   GuardedAnswer Ask(std::span<const float> x, Budget budget = Budget::kLeft) const;
   std::int32_t Label(std::span<const float> x) const { return Ask(x).label; }
+  // The label of a record as the data set has it: the raw cells of the feature columns, in the
+  // order of the schema. Errors: as Encoder::EncodeRow and Canonicalize.
+  Result<std::int32_t> LabelRecord(std::span<const std::string_view> cells) const;
+  Result<std::int32_t> LabelRecord(std::initializer_list<std::string_view> cells) const {
+    return LabelRecord(std::span(cells.begin(), cells.size()));
+  }
   // Rows one after another; answers.size() * features() == rows.size(). Equal to Ask on each.
   // Single-threaded: callers split. Requires: every row is canonical.
   void AskBatch(std::span<const float> rows, std::span<GuardedAnswer> answers,
@@ -128,7 +140,7 @@ class Guard {
                 std::span<const Budget> budgets, std::span<const Draw> draws = {}) const;
 
   // What identifies a canonical x under this guard to a ledger or dictionary: 16 bytes of the keyed
-  // hash; tells nothing about x to who does not hold the key.
+  // hash. It tells nothing about x to anybody who does not hold the key.
   std::array<std::uint8_t, 16> Fingerprint(std::span<const float> x) const;
 
  private:

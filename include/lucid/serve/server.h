@@ -47,6 +47,7 @@ enum class MemoKind {
 struct ServeOptions {
   std::string run;          // folder
   std::string certificate;  // empty: RUN/certificate.json
+  bool unchecked = false;   // serve although lucid-check has not accepted the bounds
   std::string name = "lucid";
   GuardOptions guard;
   std::string key_file;  // of the guard; created on first use

@@ -1,0 +1,52 @@
+// From a trained run to everything that its guards read: certificate, index and spatial bounds.
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <variant>
+
+#include "lucid/base/progress.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/certificate.h"
+#include "lucid/certificate/proof.h"
+#include "lucid/ensemble/ensemble.h"
+#include "lucid/native/bound.h"
+#include "lucid/paper/bound.h"
+
+namespace lucid {
+
+struct CertifyOptions {
+  // The engine that proves the bounds, with its options. The default is the native engine.
+  std::variant<NativeBoundOptions, MilpBoundOptions> engine;
+  // The file of the certificate. Empty: RUN/certificate.json, and RUN/bounds.csv beside it records
+  // how the bounds closed in.
+  std::string certificate;
+  // Also write the proof, beside the certificate, unless the engine's options name another file.
+  // The native engine has none of a network that begins with convolutions.
+  bool proof = true;
+  bool index = true;               // also write RUN/index.safetensors, which the exact guard reads
+  bool spatial = true;             // also write RUN/spatial.lucid, which the spatial guard reads
+  SpatialOptions spatial_options;  // its threads are those of the engine
+
+  BoundOptions& bound();  // what both engines ask for
+  const BoundOptions& bound() const;
+};
+
+struct CertifySummary {
+  Certificate certificate;        // as it was written
+  std::string path;               // of the certificate
+  bool finished = false;          // every class that was asked for ended by itself
+  bool guided = true;             // false: the spatial bounds had no training data to go by
+  bool unproved_windows = false;  // a proof was wanted, and convolutions have none
+};
+
+// Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.
+// The certificate is written as soon as there are bounds, and once more when the files that it
+// names by their digests are there. A stop during the first part gives looser bounds, a stop during
+// the second a certificate without those files; neither is an error. Errors: of ComputeBounds and
+// ComputeBoundsByMilp; kIo.
+Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
+                               const CertifyOptions& options = {},
+                               const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+}  // namespace lucid

@@ -1,0 +1,20 @@
+// All of LUCID's public API. examples/quickstart.cc shows the calls in the order of the data.
+#pragma once
+
+#include "lucid/audit/audit.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/certificate.h"
+#include "lucid/certify/certify.h"
+#include "lucid/check/check.h"
+#include "lucid/data/dataset.h"
+#include "lucid/data/synthetic.h"
+#include "lucid/ensemble/ensemble.h"
+#include "lucid/evaluation/evaluation.h"
+#include "lucid/guard/guard.h"
+#include "lucid/guard/ledger.h"
+#include "lucid/native/bound.h"
+#include "lucid/nn/architecture.h"
+#include "lucid/nn/network.h"
+#include "lucid/paper/bound.h"
+#include "lucid/report/report.h"
+#include "lucid/serve/server.h"

@@ -1,0 +1,100 @@
+// The iDP-DB of every class of a run by the native engine: what `lucid bound` computes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lucid/base/progress.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/certificate.h"
+#include "lucid/ensemble/ensemble.h"
+
+namespace lucid {
+
+// What both engines ask for.
+struct BoundOptions {
+  double gap = 0.01;  // relative: (beta_upper - beta_lower) / beta_upper at which a class is done
+  double time_limit = 8 * 3600.0;                                // seconds for all classes together
+  double class_limit = std::numeric_limits<double>::infinity();  // seconds for one class
+  std::optional<std::int32_t> label;  // only this class; the others stay unknown (+inf)
+  std::uint64_t seed = 0;             // of clustering and attack
+  int threads = 0;                    // 0: all cores
+  bool resume = false;                // go on with the journal of an earlier process
+  std::string journal;                // file; empty: none
+  std::vector<std::string> command;   // recorded in the certificate
+  // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
+  std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
+
+  // Whether every class that was asked for ended by itself.
+  bool Finished(const Certificate& certificate) const;
+
+ protected:
+  Status ValidateCommon(std::int32_t classes) const;
+};
+
+// engine "native": attack, screen, region search with differential linear bounds.
+struct NativeBoundOptions : BoundOptions {
+  std::string domain = "box";                   // what may be asked: "box" or "schema" (Domain)
+  std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
+  std::string proof;                            // file to write the proof to; empty: none
+  double save_every = 30;                       // seconds between two writes of the journal
+  // When costlier bounds are tried: after so many bounds of the search, and of a member. They
+  // decide how long a search takes, never whether its bounds hold.
+  std::int64_t narrow_after = 2000;
+  // For tests: asked wherever the clock is looked at, by any thread, whether the time of a class is
+  // up, whatever the clock says. Optional.
+  std::function<bool(std::int32_t label)> out_of_time;
+  std::optional<std::int64_t> closer_after;  // none: when they cost as much as was spent by then
+
+  Status Validate(std::int32_t classes) const;
+  // Everything that determines the bounds, in one fixed spelling (not limits, threads, files).
+  std::string Canonical() const;
+};
+
+// Whether the native engine bounds such networks by means that a proof knows, all of them. (Windows,
+// which it uses for convolutions, no proof knows yet: with a proof it leaves them out.)
+bool CanBeProved(const Architecture& architecture);
+
+// The native engine for every class. Ensures: the bounds of the certificate are proved (see
+// ClassBound); they are those of the last finished round when a limit or a stop ends it. Killed at
+// any moment, it loses what it did since the journal was last written, some 30 seconds. Errors:
+// options out of range; a journal of other options or of another run, or damaged.
+Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
+                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+// For every class c and member i a number U[c][i], proved: no x of [0,1]^d with f(x) > U[c][i] has
+// g_i(x) <= member_error. From linear bounds over the whole domain: what MemberIndex is built of.
+// Errors: kInterrupted when stopped.
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
+                                                      int threads = 0,
+                                                      const ProgressCallback& progress = {},
+                                                      std::stop_token stop = {});
+
+struct SpatialOptions {
+  std::int64_t leaves = 4096;  // boxes of a class, at most
+  double time_limit = 30;      // seconds for all classes together
+  int threads = 0;             // 0: all cores
+
+  Status Validate() const;
+};
+
+// The spatial bounds of a certificate, as the bytes of kSpatialFile: the domain cut into boxes
+// where it helps inputs like `guides` (rows x inputs; the training data, say; where there are none,
+// random inputs of the domain). They say where bounds should be tight, never what they are. `upper`
+// is BoundMembers' answer for certificate.member_error. Ended by the leaves, the time, a stop, or
+// when nothing is left to gain: every end gives valid bounds.
+Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
+                                         const std::vector<std::vector<double>>& upper,
+                                         std::span<const float> guides,
+                                         const SpatialOptions& options,
+                                         const ProgressCallback& progress = {},
+                                         std::stop_token stop = {});
+
+}  // namespace lucid

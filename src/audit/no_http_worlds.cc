@@ -1,0 +1,25 @@
+// Stands in for http_worlds.cc where the part SERVE is left out.
+#include "audit/http_worlds.h"
+#include "base/left_out.h"
+
+namespace lucid {
+
+struct HttpWorlds::Impl {};
+
+bool IsServed(Method) { return true; }  // so that whoever asks for HTTP is told why there is none
+
+Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions&, const Schema&, std::int64_t,
+                                    const NetworkLabels&) {
+  return LeftOut("audits over HTTP", "LUCID_SERVE", "Boost and OpenSSL");
+}
+HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpWorlds::~HttpWorlds() = default;
+HttpWorlds::HttpWorlds(HttpWorlds&&) noexcept = default;
+Result<std::int32_t> HttpWorlds::AskDeployed(std::span<const float>) {
+  return InternalError("no HttpWorlds can be made in this build");
+}
+Result<std::int32_t> HttpWorlds::AskOther(const NetworkLabels&, std::span<const float>) {
+  return InternalError("no HttpWorlds can be made in this build");
+}
+
+}  // namespace lucid

@@ -1,0 +1,135 @@
+#include "lucid/certify/certify.h"
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/files.h"
+#include "lucid/certificate/proof.h"
+#include "lucid/certify/bound_steps.h"
+#include "lucid/data/dataset.h"
+#include "lucid/guard/member_index.h"
+
+namespace lucid {
+namespace {
+
+// How the bounds change while an engine runs. The engine may call it from any thread.
+class Recorder {
+ public:
+  // Also calls what `options` told before. Keeps a reference to this.
+  void Listen(BoundOptions& options) {
+    options.trace = [this, told = options.trace](std::int32_t label, double seconds, double lower,
+                                                 double upper) {
+      if (told) told(label, seconds, lower, upper);
+      const std::scoped_lock lock(mutex_);
+      steps_.push_back({label, seconds, lower, upper});
+    };
+  }
+
+  // The last step of every class is what the certificate says.
+  Status Save(const std::string& path, const Certificate& certificate) {
+    const std::scoped_lock lock(mutex_);
+    for (const ClassBound& bound : certificate.classes) {
+      if (std::isinf(bound.beta_upper)) continue;
+      steps_.push_back({bound.label, bound.seconds, bound.beta_lower, bound.beta_upper});
+    }
+    return WriteFileAtomically(path, EncodeBoundSteps(steps_));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<BoundStep> steps_;
+};
+
+Result<Certificate> Compute(const Ensemble& ensemble, const CertifyOptions& options,
+                            const ProgressCallback& progress, const std::stop_token& stop) {
+  if (const auto* milp = std::get_if<MilpBoundOptions>(&options.engine)) {
+    return ComputeBoundsByMilp(ensemble, *milp, progress, stop);
+  }
+  return ComputeBounds(ensemble, std::get<NativeBoundOptions>(options.engine), progress, stop);
+}
+
+// Where the proof goes if nobody said so; empty: none is written.
+std::string ProofPath(const Ensemble& ensemble, const std::string& run,
+                      const CertifyOptions& options) {
+  const auto* native = std::get_if<NativeBoundOptions>(&options.engine);
+  if (native == nullptr) return "";
+  if (!native->proof.empty()) return native->proof;
+  if (!options.proof || !CanBeProved(ensemble.network().architecture)) return "";
+  return options.certificate.empty() ? PathIn(run, kProofFile)
+                                     : options.certificate + "." + kProofFile;
+}
+
+// The training rows, where bounds should be tight; none if the run's data is not there any more.
+std::optional<std::vector<float>> GuidesOf(const Manifest& manifest) {
+  Result<Dataset> dataset = LoadRunData(manifest);
+  if (!dataset.ok() || dataset->train_digest != manifest.train_digest) return std::nullopt;
+  return std::move(dataset->train.x);
+}
+
+// Writes the files that guards beyond the scalar one read, and names them in the certificate.
+Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
+                     const CertifyOptions& options, const ProgressCallback& progress,
+                     const std::stop_token& stop, CertifySummary& summary) {
+  if (!options.index && !options.spatial) return Ok();
+  Certificate& certificate = summary.certificate;
+  const int threads = options.bound().threads;
+  LUCID_ASSIGN(const auto upper,
+               BoundMembers(ensemble, certificate.member_error, threads, progress, stop));
+  if (options.index) {
+    LUCID_ASSIGN(const MemberIndex index,
+                 MemberIndex::Build(ensemble, upper, certificate.member_error, threads));
+    LUCID_TRY(index.Save(PathIn(run, kIndexFile)));
+    certificate.index_digest = index.digest();
+  }
+  if (options.spatial) {
+    SpatialOptions spatial = options.spatial_options;
+    spatial.threads = threads;
+    const auto guides = GuidesOf(ensemble.manifest());
+    summary.guided = guides.has_value();
+    LUCID_ASSIGN(
+        const std::string bytes,
+        ComputeSpatialBounds(ensemble, certificate, upper, guides.value_or(std::vector<float>()),
+                             spatial, progress, stop));
+    LUCID_TRY(WriteFileAtomically(PathIn(run, kSpatialFile), bytes));
+    certificate.spatial_digest = Sha256Of(bytes);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+BoundOptions& CertifyOptions::bound() {
+  return std::visit([](auto& options) -> BoundOptions& { return options; }, engine);
+}
+const BoundOptions& CertifyOptions::bound() const {
+  return std::visit([](const auto& options) -> const BoundOptions& { return options; }, engine);
+}
+
+Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
+                               const CertifyOptions& options, const ProgressCallback& progress,
+                               std::stop_token stop) {
+  Recorder recorder;
+  CertifyOptions recorded = options;
+  recorder.Listen(recorded.bound());
+  CertifySummary summary;
+  if (auto* native = std::get_if<NativeBoundOptions>(&recorded.engine)) {
+    native->proof = ProofPath(ensemble, run, options);
+    summary.unproved_windows = options.proof && native->proof.empty();
+  }
+  const bool own = options.certificate.empty();
+  summary.path = own ? PathIn(run, kCertificateFile) : options.certificate;
+  LUCID_ASSIGN(summary.certificate, Compute(ensemble, recorded, progress, stop));
+  LUCID_TRY(SaveCertificate(summary.certificate, summary.path));  // whatever happens to the rest
+  if (own) LUCID_TRY(recorder.Save(PathIn(run, kBoundsFile), summary.certificate));
+  const Status files = AddGuardFiles(ensemble, run, options, progress, stop, summary);
+  if (!files.ok() && files.error().kind != ErrorKind::kInterrupted) return files.error();
+  if (summary.certificate.index_digest || summary.certificate.spatial_digest) {
+    LUCID_TRY(SaveCertificate(summary.certificate, summary.path));
+  }
+  summary.finished = options.bound().Finished(summary.certificate);
+  return summary;
+}
+
+}  // namespace lucid

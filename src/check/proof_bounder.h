@@ -1,0 +1,182 @@
+// The bound that a closing's multipliers give, recomputed. The checker's own code: plain loops in
+// double, with the rounding charged a priori on the outside. docs/proof.md has the mathematics.
+//
+// For (N, member) and a region, with dW = W' - W, db = b' - b and delta = 0 at the input:
+//   z^ = W z + b,   d^ = W' delta + dW z + db,   z = relu(z^),   delta = relu(z^ + d^) - z.
+// Both kinds of bounds below carry a linear function of one layer's z and delta down to the input,
+// and hold at every input of the region:
+//   rows   (sums of a layer)  <= constant + cz . z + cd . delta, by lines over z and delta;
+//   duals  f - lambda (g - e) <= constant + cz . z + cd . delta, by the multipliers A, D.
+//
+// Rounding. Let s_k be at or above |z^_k|, |d^_k| (hence z_k, |delta_k|) and
+//   sum_j |W_kj| z_j + |dW_kj| z_j + |W'_kj| |delta_j| + |b_k| + |db_k|
+// over the region, n = 4 (units of the widest layer) + layers + 64 and gamma = gamma_n. One layer,
+// for computed (hence exactly known) cz, cd at its top:
+// 1. A line's A = (cz + cd r) s + cd p and D = cd q, slopes at most 1 in size, are rounded at most
+//    four times: taking the computed ones changes A z^ + D d^ by less than 16 u (|cz| + |cd|) s_k.
+//    (Multipliers of a file are exact.) Peaks are rounded outward by PeakUp.
+// 2. The next coefficients, sums of at most n products (dW itself is rounded once), are off by at
+//    most gamma sum_i |A_i| |W_ij| + |D_i| |dW_ij|, and |D_i| |W'_ij|. Times z_j and |delta_j| and
+//    summed over j, that is at most gamma (|A_i| + |D_i|) s_i.
+// 3. The constant is summed layer by layer, at most 4 products for each neuron, and then over the
+//    layers; it is off by at most gamma times the sum of their absolute values, in which A b + D db
+//    and 2. together are at most (|A| + |D|) s, and a peak is at most 2 (|cz| + |cd| + |A| + |D|)
+//    s.
+// So the whole is off by less than 3.5 gamma S, S = the sum of (|cz| + |cd| + |A| + |D|) s over all
+// neurons, of the input's terms |c_j| |x_j|, and of what else the constant is made of (16 u is less
+// than gamma / 4). S is itself rounded, by a factor of at least 1 - 2 gamma: 4 gamma S is charged.
+// Underflow makes a coefficient wrong by 2^-1074 a time, which counts times the z or delta it
+// belongs to. Sums above 2^500 are not bounded at all, so all of it is less than the 2^-500 that is
+// added (fewer than 2^60 operations). Overflow makes S infinite, and with it the bound.
+//
+// Bands. A closing may speak of inputs with least <= f <= most only. These lie in half spaces
+// a . x >= h: with the lines' bound N_c - N_o <= u . x + t over the region, t from above, every
+// class o != c has u . x >= least - t; of two classes, where f = N_c - N_o itself, -f <= v . x + s
+// gives v . x >= -most - s. Phases of the first layer are half spaces, too, with its weights as
+// they are. For any mu >= 0, c . x <= (c + mu a) . x - mu h there: rows are maximised over the box
+// with one such mu for every half space in turn, as good a one as is found. The new coefficients
+// are sums of 1 + (number of half spaces) products; 8 roundings for each of them are added to n,
+// and |mu| (|a| . |x| + |h|) to S. All of a half space's numbers are exactly known ones.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "check/proof_lines.h"
+#include "check/proof_region.h"
+#include "lucid/nn/network.h"
+#include "numeric/interval.h"
+
+namespace lucid {
+
+// One per thread. Enter a region, then members, then ask.
+class ProofBounder {
+ public:
+  explicit ProofBounder(const Network& network);
+
+  // Intervals of N's sums. False: the region holds no input, proved. The region is copied. With a
+  // band, everything that is said of the region is said of its inputs with f in the band only, f
+  // being N's confidence in class band->label.
+  struct Band {
+    std::int32_t label = 0;
+    double least = 0, most = 0;  // most may be +inf
+  };
+  bool EnterRegion(const ProofRegion& region, const std::optional<Band>& band = std::nullopt,
+                   Ties ties = Ties::kRule);
+  // Intervals of the member's differences; by interval arithmetic alone if `quick`. False: no input
+  // of the region has the member's phases, proved. Requires: EnterRegion was true, parameters of
+  // N's architecture.
+  bool EnterMember(std::span<const float> parameters, bool quick = false);
+  // Ensures: no x of the region with f(x) > result has P_label - P_other <= member_error. +inf
+  // where numbers get too large. Requires: EnterMember was true, lambda >= 0; label and other are
+  // different classes; dual holds A then D of every unit, layer by layer, all finite.
+  struct Question {
+    std::int32_t label = 0, other = 0, below = 0;
+    double member_error = 0;
+  };
+  double Bound(const Question& question, double lambda, std::span<const float> dual);
+  // The same with A and D of the lines that the rules choose; requires: EnterMember was not quick.
+  double BoundByLines(const Question& question, double lambda);
+  // The same with A = D = 0 and lambda = 1: what intervals give.
+  double BoundByIntervals(const Question& question);
+
+  // After EnterMember: what is possible in a hidden layer, and the box.
+  const std::vector<SumPolygon>& polygons(std::size_t layer) const {
+    return hidden_[layer].polygons;
+  }
+  Interval Input(std::size_t j) const { return {x_.low[j], x_.high[j]}; }
+  // False: numbers are too large, and no interval means anything.
+  bool usable() const { return !overflow_; }
+
+  // What was found, for tests: of N's sums after EnterRegion, of differences after EnterMember.
+  Interval Sum(std::size_t layer, std::size_t unit) const;
+  Interval Difference(std::size_t layer, std::size_t unit) const;
+
+ private:
+  struct Matrix {
+    std::size_t rows = 0, columns = 0;
+    std::vector<double> weights, bias;  // row by row
+    Matrix(std::size_t r, std::size_t c) : rows(r), columns(c), weights(r * c), bias(r) {}
+    const double* row(std::size_t r) const { return weights.data() + r * columns; }
+    void Read(const Layer& shape, std::span<const float> parameters);
+  };
+  struct Ranges {
+    std::vector<double> low, high;
+    explicit Ranges(std::size_t n) : low(n), high(n) {}
+    double Size(std::size_t k) const;
+  };
+  struct Hidden {
+    Hidden(std::size_t units, std::size_t inputs);
+    Matrix network, member, difference;
+    std::vector<char> split;  // the region fixes a phase of this unit
+    // Of N alone.
+    Ranges sum, output;
+    std::vector<double> scale;  // s_k without the member
+    std::vector<OutputLines> output_lines;
+    // Of N and the member.
+    std::vector<SumPolygon> polygons;
+    Ranges pair_output, delta;
+    std::vector<double> pair_scale;
+    std::vector<NeuronLines> lines;
+  };
+
+  // a . x >= at_least for every x in question.
+  struct HalfSpace {
+    std::vector<double> a;
+    double at_least = 0;
+  };
+  // Where a bound's A and D come from.
+  enum class Source { kGiven, kLines, kZero };
+
+  bool EnterNetwork();  // all layers
+  bool EnterNetworkLayer(std::size_t m);
+  bool EnterMemberLayer(std::size_t m, bool quick);
+  void AddHalfSpace(std::span<const double> a, double sign, double at_least);
+  void AddPhases(bool member);
+  bool AddBand();
+  void NarrowByBand();
+  void StartBound(const Question& question, double lambda);
+  double Descend(Source source, std::span<const float> dual);
+  // Of the outputs: sign (N_label - N_other) as a line over x, from above.
+  double LineOfOutput(std::int32_t label, std::int32_t other, double sign);
+  void FinishMemberLayer(Hidden& layer, bool quick);
+  static void StartAt(const std::vector<double>& bias, std::vector<double>& low,
+                      std::vector<double>& high, std::vector<double>& scale);
+  // Adds to low and high the range of matrix . x for x in `in`, and to scale its size.
+  static void AddRange(const Matrix& matrix, const Ranges& in, std::vector<double>& low,
+                       std::vector<double>& high, std::vector<double>& scale);
+  // False: the numbers are too large to go on; overflow_ is set.
+  bool WidenForRounding(std::vector<double>& low, std::vector<double>& high,
+                        const std::vector<double>& scale);
+  // An upper bound of factor times (the sum of N, or the member's difference) of a unit of layer m.
+  double RowBound(std::size_t m, std::size_t unit, double factor, bool member);
+  void SubstituteLines(const Hidden& layer, bool member);
+  // z^ and d^ of unit k, times a and d, as what they are made of.
+  void Unfold(const Hidden& layer, std::size_t k, double a, double d);
+  void StartNextLayer(std::size_t columns);
+  // The largest value over the box, and over the half spaces, too, if asked.
+  double FinishAtInput(bool with_half_spaces);
+  void LeanOn(const HalfSpace& half);
+
+  const Architecture architecture_;
+  std::int64_t terms_ = 0;  // n
+  double gamma_ = 0;
+  std::vector<Hidden> hidden_;
+  Matrix output_, member_output_;
+  ProofRegion region_;
+  Ties ties_ = Ties::kRule;
+  std::optional<Band> band_;
+  std::vector<HalfSpace> half_spaces_;   // N's, then the member's
+  std::size_t network_half_spaces_ = 0;  // how many are N's
+  std::vector<std::pair<double, std::size_t>> breaks_;
+  Ranges x_;
+  // The linear function on its way down: of the layer in hand, and what the next one gets.
+  std::vector<double> cz_, cd_, next_z_, next_d_;
+  double constant_ = 0, above_ = 0;  // of this layer, of those above
+  double size_ = 0;                  // S
+  bool overflow_ = false;            // since EnterRegion: every bound is +inf
+};
+
+}  // namespace lucid

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/number_text.h"
+#include "lucid/native/bound.h"
+
+namespace lucid {
+namespace {
+
+Status Refuse(std::string_view field, const auto& value, std::string_view rule) {
+  return InvalidInput(fmt::format("option {} is {}, must be {}", field, value, rule));
+}
+
+}  // namespace
+
+// NaN fails every comparison, so each rule is written as what must hold.
+Status BoundOptions::ValidateCommon(std::int32_t classes) const {
+  if (!(gap >= 0 && gap <= 1)) return Refuse("gap", gap, "from 0 to 1");
+  if (!(time_limit > 0)) return Refuse("time-limit", time_limit, "above 0 seconds");
+  if (!(class_limit > 0)) return Refuse("class-limit", class_limit, "above 0 seconds");
+  if (label && !(*label >= 0 && *label < classes)) {
+    return Refuse("class", *label, fmt::format("from 0 to {}", classes - 1));
+  }
+  return Ok();
+}
+
+bool BoundOptions::Finished(const Certificate& certificate) const {
+  return std::ranges::none_of(certificate.classes, [&](const ClassBound& bound) {
+    return bound.status == BoundStatus::kDeadline && label.value_or(bound.label) == bound.label;
+  });
+}
+
+Status NativeBoundOptions::Validate(std::int32_t classes) const {
+  LUCID_TRY(ValidateCommon(classes));
+  constexpr std::int64_t kLeast = std::int64_t{1} << 20;
+  if (memory < kLeast) return Refuse("memory", memory, fmt::format("at least {} bytes", kLeast));
+  if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
+  if (domain != "box" && domain != "schema") return Refuse("domain", domain, "box or schema");
+  return Ok();
+}
+
+std::string NativeBoundOptions::Canonical() const {
+  return fmt::format("native domain={} gap={} seed={} proof={}", domain, HexText(gap), seed,
+                     proof.empty() ? "no" : "yes");
+}
+
+}  // namespace lucid

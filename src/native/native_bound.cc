@@ -1,0 +1,316 @@
+// The native engine: attack, screen, region search, certificate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "attack/attack.h"
+#include "attack/witness.h"
+#include "base/files.h"
+#include "lucid/native/bound.h"
+#include "native/engine.h"
+#include "native/engine_networks.h"
+#include "native/native_journal.h"
+#include "native/proof_parts.h"
+#include "native/region_search.h"
+#include "numeric/floating_point.h"
+#include "numeric/rounding.h"
+#include "pair/window_bounder.h"
+
+namespace lucid {
+namespace {
+
+// Where nothing leaks no witness gives the gap a scale: bounds below this are good enough.
+constexpr double kAbsoluteGap = 1e-6;
+// A class goes on if so much of the whole time is left, in seconds or as a share of it.
+constexpr double kWorthGoingOn = 0.1, kShareWorthGoingOn = 0.02;
+// A second program's rounding differs from ours by less.
+constexpr double kCheckerSlack = 0x1p-30;
+// Of the attack. Few inputs are searched through at once; with many, a better witness saves more
+// than it costs, and where there is time several attacks find what one misses. (The search itself
+// improves it.)
+struct Effort {
+  std::int64_t pool = 900, local_searches = 600;
+  int attacks = 1;
+  bool alone = false;  // then as much on the member of the witness
+};
+constexpr double kSecondsForAnAttack = 40;  // of a class's time: an attack takes a tenth of it
+constexpr int kMostAttacks = 8;
+
+Effort EffortFor(std::int64_t inputs, double seconds) {
+  if (inputs <= kFewInputs) return {};
+  const double attacks = std::clamp(seconds / kSecondsForAnAttack, 1.0, 1.0 * kMostAttacks);
+  if (attacks < 2) return {900, 4000, 1, true};
+  return {4000, 8000, static_cast<int>(attacks), true};
+}
+
+class NativeBound {
+ public:
+  NativeBound(const Ensemble& ensemble, const NativeBoundOptions& options,
+              const ProgressCallback& progress, std::stop_token stop)
+      : ensemble_(ensemble),
+        options_(options),
+        progress_(progress),
+        stop_(std::move(stop)),
+        networks_(ensemble) {
+    journal_.certificate = UnprovedCertificate(ensemble);
+    journal_.certificate.command = options.command;
+    journal_.certificate.engine = "native";
+    journal_.certificate.options = options.Canonical();
+    journal_.certificate.domain = options.domain;
+    journal_.regions.resize(journal_.certificate.classes.size());
+  }
+
+  Result<Certificate> Run() {
+    Certificate& certificate = journal_.certificate;
+    const auto classes = static_cast<std::int32_t>(certificate.classes.size());
+    LUCID_TRY(CheckFloatingPoint());
+    LUCID_TRY(options_.Validate(classes));
+    if (!std::isfinite(certificate.network_error)) {
+      return InvalidInput(
+          "the network's outputs may overflow or be no numbers, so nothing can be proved of it");
+    }
+    LUCID_ASSIGN(domain_, Domain::Named(options_.domain, ensemble_.manifest().schema));
+    LUCID_TRY(OpenJournal());
+    LUCID_ASSIGN(certificate.member_error,
+                 LargestError(EnsembleMembers(ensemble_), options_.threads));
+    LUCID_TRY(OpenProof());
+    const double before = certificate.seconds;
+    const Clock::time_point start = Clock::now(), deadline = In(options_.time_limit);
+    for (std::int32_t label = 0; label < classes; ++label) {
+      if (options_.label.value_or(label) != label || Done(label)) continue;
+      const int left = options_.label ? 1 : classes - label;
+      const Clock::time_point now = Clock::now();
+      LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
+    }
+    LUCID_TRY(GoOnWithTheUnfinished(deadline));
+    certificate.seconds = before + SecondsSince(start);
+    const bool finished = options_.Finished(certificate);
+    const bool keeps = !finished && !options_.journal.empty();
+    if (proof_) {
+      LUCID_ASSIGN(certificate.proof, proof_->Finish(keeps));
+      journal_.proof_parts = proof_->sealed();
+    }
+    if (keeps) LUCID_TRY(journal_.Save(options_.journal, Key()));
+    if (finished && !options_.journal.empty()) {
+      std::error_code ignored;  // a journal that was never written
+      std::filesystem::remove(options_.journal, ignored);
+    }
+    return certificate;
+  }
+
+ private:
+  // With the time that later classes left of theirs.
+  Status GoOnWithTheUnfinished(Clock::time_point deadline) {
+    std::vector<std::int32_t> unfinished;
+    for (const ClassBound& bound : journal_.certificate.classes) {
+      const bool asked = options_.label.value_or(bound.label) == bound.label;
+      if (asked && !Done(bound.label) && !journal_.regions[bound.label].empty()) {
+        unfinished.push_back(bound.label);
+      }
+    }
+    auto left = static_cast<int>(unfinished.size());
+    for (const std::int32_t label : unfinished) {
+      const Clock::time_point now = Clock::now(), end = now + (deadline - now) / left--;
+      const double own = options_.class_limit - journal_.certificate.classes[label].seconds;
+      const double worth = std::min(kWorthGoingOn, kShareWorthGoingOn * options_.time_limit);
+      if (stop_.stop_requested() || -SecondsSince(deadline) < worth || own <= 0) continue;
+      LUCID_TRY(RunClass(label, std::min(end, In(own))));
+    }
+    return Ok();
+  }
+
+  bool Done(std::int32_t label) const {
+    return journal_.certificate.classes[label].status != BoundStatus::kDeadline;
+  }
+
+  Digest Key() const { return JournalKey(ensemble_, options_.Canonical()); }
+
+  Status OpenJournal() {
+    if (options_.journal.empty()) return Ok();
+    if (options_.resume) {
+      if (!std::filesystem::exists(options_.journal)) return Ok();  // killed before the first one
+      LUCID_ASSIGN(NativeJournal found, NativeJournal::Load(options_.journal, Key()));
+      found.certificate.command = options_.command;
+      journal_ = std::move(found);
+      return Ok();
+    }
+    if (std::filesystem::exists(options_.journal)) {
+      return RenameDurably(options_.journal, options_.journal + ".old");
+    }
+    return Ok();
+  }
+
+  Status OpenProof() {
+    journal_.certificate.proof.reset();
+    if (options_.proof.empty()) return Ok();
+    // A resumed search that cuts phases does not know all the claims that its bounds rest on, so
+    // that the proof would have gaps: its bounds hold, and the certificate says unproved.
+    const bool begun =
+        std::ranges::any_of(journal_.regions, [](const auto& r) { return !r.empty(); });
+    if (begun && networks_.network().architecture.inputs() > kFewInputs) return Ok();
+    const Certificate& certificate = journal_.certificate;
+    const ProofHeader header{certificate.network_digest, certificate.ensemble_digest,
+                             certificate.member_error,
+                             static_cast<std::int32_t>(certificate.classes.size())};
+    LUCID_ASSIGN(proof_, ProofParts::Open(options_.proof, header, journal_.proof_parts));
+    return Ok();
+  }
+
+  Status RunClass(std::int32_t label, Clock::time_point deadline) {
+    const Clock::time_point begin = Clock::now();
+    ClassBound& bound = journal_.certificate.classes[label];
+    const double before = bound.seconds;
+    const std::string state = journal_.regions[label];
+    const Network& network = networks_.network();
+    const Members& members = networks_.members();
+    WitnessKeeper witnesses(network, members, label, bound.beta_lower, bound.witness);
+    if (state.empty() || !bound.witness) LUCID_TRY(RunAttacks(label, deadline, witnesses));
+    const auto record = [&](double upper) {
+      bound.beta_lower = witnesses.beta_lower();
+      bound.witness = witnesses.best();
+      if (bound.witness) bound.witness->row = ensemble_.RowOf(bound.witness->member);
+      const double proved = Up(upper * (1 + kCheckerSlack));
+      // What an earlier report said need not be in the proof.
+      const double known = proof_ ? proved : std::min(bound.beta_upper, proved);
+      bound.beta_upper = std::max({known, bound.beta_lower, 0.0});
+      bound.seconds = before + SecondsSince(begin);
+    };
+    RegionSearchOptions search;
+    search.gap = options_.gap;
+    search.absolute_gap = kAbsoluteGap;
+    search.threads = options_.threads;
+    search.memory = options_.memory;
+    search.narrow_after = options_.narrow_after;
+    search.closer_after = options_.closer_after;
+    search.save_every = options_.save_every;
+    if (options_.out_of_time) {
+      search.out_of_time = [this, label] { return options_.out_of_time(label); };
+    }
+    search.deadline = deadline;
+    search.stop = stop_;
+    search.domain = &*domain_;
+    search.flat = ensemble_.network().architecture.layers().size() == 1;
+    search.proof = proof_ ? &proof_->writer() : nullptr;
+    double latest = bound.beta_upper;  // proved by now
+    search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
+      latest = std::min(latest, upper);
+      Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members);
+    };
+    if (!options_.journal.empty()) {
+      search.save = [&](const std::string& regions) {
+        record(latest);
+        journal_.regions[label] = regions;
+        return SaveJournal();
+      };
+    }
+    LUCID_ASSIGN(const RegionSearchSummary summary,
+                 SearchRegions(network, members, label, journal_.certificate.member_error, search,
+                               witnesses, state));
+    record(summary.verdict.upper());
+    journal_.regions[label] = summary.left;
+    if (options_.trace) {
+      options_.trace(label, bound.seconds, bound.beta_lower, bound.beta_upper);
+    }
+    Conclude(summary, bound);
+    if (Done(label)) journal_.regions[label].clear();
+    return options_.journal.empty() ? Ok() : SaveJournal();
+  }
+
+  // What the journal rests on is made to last first.
+  Status SaveJournal() {
+    if (proof_) {
+      LUCID_ASSIGN(journal_.proof_parts, proof_->Seal());
+    }
+    return journal_.Save(options_.journal, Key());
+  }
+
+  Status RunAttacks(std::int32_t label, Clock::time_point deadline, WitnessKeeper& witnesses) {
+    const Effort effort =
+        EffortFor(networks_.network().architecture.inputs(), -SecondsSince(deadline));
+    AttackOptions attack;
+    attack.pool = effort.pool;
+    attack.local_searches = effort.local_searches;
+    attack.threads = options_.threads;
+    attack.domain = &*domain_;
+    for (int n = 0; n < effort.attacks && Clock::now() < deadline; ++n) {
+      attack.seed = options_.seed + static_cast<std::uint64_t>(n) * 0x9E3779B97F4A7C15;
+      const Result<AttackResult> found =
+          Attack(networks_.network(), networks_.members(), label, {}, attack, stop_);
+      if (!found.ok()) {
+        return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
+      }
+      witnesses.Offer(found->beta_lower, found->witness);
+      if (!found->witness || !effort.alone) continue;
+      const AttackResult more = AttackMember(networks_.network(), networks_.members(), label,
+                                             found->witness->member, attack, stop_);
+      witnesses.Offer(more.beta_lower, more.witness);
+    }
+    return Ok();
+  }
+
+  void Report(std::int32_t label, double seconds, Clock::time_point deadline, double lower,
+              double upper, std::int64_t regions, std::int64_t members) const {
+    if (options_.trace) options_.trace(label, seconds, lower, upper);
+    if (!progress_) return;
+    const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
+    const std::string detail =
+        fmt::format("beta in [{:.4g}, {:.4g}], {} member{} in the worst, at most {:.0f} s left",
+                    lower, upper, members, members == 1 ? "" : "s", std::max(rest, 0.0));
+    progress_({fmt::format("class {}", label), "regions", regions, 0, 0, detail});
+  }
+
+  static void Conclude(const RegionSearchSummary& summary, ClassBound& bound) {
+    bound.status = StatusOf(bound, summary.verdict.finished());
+    bound.counters = {{"members_pruned_by_screen", summary.pruned_by_screen},
+                      {"regions", summary.regions},
+                      {"bounds", summary.bounds},
+                      {"pairs", summary.pairs},
+                      {"pruned_at_root", summary.pruned_at_root},
+                      {"dropped", summary.dropped},
+                      {"limited_by_rounding", summary.verdict.limited_by_rounding() ? 1 : 0}};
+  }
+
+  const Ensemble& ensemble_;
+  const NativeBoundOptions& options_;
+  const ProgressCallback& progress_;
+  const std::stop_token stop_;
+  const EngineNetworks networks_;
+  NativeJournal journal_;
+  std::optional<Domain> domain_;
+  std::optional<ProofParts> proof_;
+};
+
+}  // namespace
+
+bool CanBeProved(const Architecture& architecture) { return !WindowBounder::Fits(architecture); }
+
+Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
+                                  const ProgressCallback& progress, std::stop_token stop) {
+  return NativeBound(ensemble, options, progress, std::move(stop)).Run();
+}
+
+Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
+                                                      int threads, const ProgressCallback& progress,
+                                                      std::stop_token stop) {
+  const EngineNetworks networks(ensemble);
+  const Members& members = networks.members();
+  std::vector<std::vector<double>> upper;
+  const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
+  for (std::int32_t label = 0; label < classes; ++label) {
+    const auto done = [&](std::int64_t count) {
+      if (!progress) return;
+      progress(
+          {"index", "bounds", label * members.count() + count, classes * members.count(), 0, ""});
+    };
+    LUCID_ASSIGN(upper.emplace_back(), BoundEachMember(networks.network(), members, label,
+                                                       member_error, threads, done, stop));
+  }
+  return upper;
+}
+
+}  // namespace lucid

@@ -1,0 +1,139 @@
+// The constants that tune a region search, and the values that its steps hand to each other. Only
+// region_search.cc and region_work.cc use them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "attack/attack_ascent.h"
+#include "base/parallel.h"
+#include "lucid/data/domain.h"
+#include "native/proof_log.h"
+#include "native/region_state.h"
+#include "pair/closer_bounder.h"
+#include "pair/sum_ranges.h"
+
+namespace lucid::region_search {
+
+// A bound takes so many steps of descent. With 5 or 40 the search proves less in the same time.
+inline constexpr int kSteps = 20;
+// A round takes so many regions, with so many pairs in all. Both are fixed, so that the search does
+// not depend on the number of threads.
+inline constexpr std::size_t kRound = 32, kRoundPairs = 512;
+// So many pairs of a region are taken further together, and one task bounds so many of them.
+inline constexpr std::size_t kGroup = 8, kChunk = 16;
+// A box with at most so many open neurons is cut at their phases and not at its inputs.
+inline constexpr std::int32_t kFewOpen = 6;
+// Narrower ranges of the second hidden layer's sums take some seconds for N. For a member they take
+// about as long as all bounds that were computed of it so far. When that number has grown by the
+// factor kAgain, the ranges are computed again, with more nodes.
+inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
+inline constexpr std::int64_t kUsualWork =
+    50 * 50 * 23;  // units of both layers and inputs, of those
+inline constexpr std::int64_t kAgain = 8;
+// A closer look is a bound by windows or moments. It takes as long as many bounds by lines, so a
+// pair gets a closer look over the whole domain once it was bounded as often. If the result is
+// close to the target, the pair leaves its regions, and boxes of its own are looked at closely. If
+// these boxes become many, the pair goes back to lines, which become exact when all phases are
+// fixed.
+inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
+inline constexpr std::size_t kLooks = 4;        // of windows at a time, each of up to 190 MB
+// Over the whole domain windows are asked for some times the lower bound first, then for less and
+// less, until a bound and what they were asked for in vain are as near as this. A target that is
+// out of reach may take them a minute.
+inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
+// Of an attack on the member alone before each of these looks, which takes a fraction of its time:
+// among all members few climbs are its own.
+inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
+inline constexpr std::size_t kAttacksOnWorst = 5;
+// After so many regions a pair is closed where only rounding keeps its bound above the target:
+// smaller regions would not help it.
+inline constexpr std::int64_t kRegionsBeforeRounding = 2000;
+inline constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
+inline constexpr TrustBox kFromRegion{0.1, 1e-3};
+inline constexpr double kReportEvery = 0.2;  // seconds
+
+struct Worker {
+  Worker(const Network& network, std::int32_t label, const Domain* domain)
+      : bounder(network),
+        gradient(network.architecture, network.parameters, label),
+        ascent(network.architecture.inputs(), domain),
+        parameters(network.parameters.size()) {}
+  RegionBounder bounder;
+  NetworkGradient gradient, member_gradient;
+  PairAscent ascent;
+  std::vector<float> parameters;
+  std::optional<ProofBand> band;      // of the region that was entered
+  std::unique_ptr<SumRanger> ranger;  // these two where they are needed
+  std::unique_ptr<CloserBounder> closer;
+};
+
+inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,
+                                                        int threads,
+                                                        const Domain* domain = nullptr) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  workers.reserve(static_cast<std::size_t>(EffectiveThreads(threads)));
+  for (int w = 0; w < EffectiveThreads(threads); ++w) {
+    workers.push_back(std::make_unique<Worker>(network, label, domain));
+  }
+  return workers;
+}
+
+// What became of a pair in a region.
+struct Outcome {
+  RegionPair pair;
+  bool alive = false;         // else it is closed: bounded by pair.bound, or its region is empty
+  bool by_intervals = false;  // closed by interval arithmetic alone
+  bool rounding = false;      // closed, although rounding keeps its bound above the target
+  double own = 0;             // what the region itself gave; pair.bound may be from around it
+  bool fresh = false;  // the pair's claim is of this region, whose place it does not know yet
+};
+
+struct Child {
+  Region region;
+  bool inhabited = false;
+  Outcome worst;  // of the parent's worst pair, whose multipliers the others start from
+  Multipliers multipliers;
+  std::vector<Outcome> others;
+};
+
+// One way to cut a region in two.
+struct Cut {
+  ProofSplit how;  // all but its nodes
+  Child children[2];
+
+  // What is left to do: the sum of what the children are above the target.
+  double Rest(double target) const {
+    double rest = 0;
+    for (const Child& child : children) {
+      if (child.worst.alive) rest += child.worst.own - target;
+    }
+    return rest;
+  }
+};
+
+struct Expansion {
+  // A region's own band is narrower than its parent's: it may turn out to hold nothing, or nothing
+  // of its worst pair.
+  enum class Found { kInputs, kNone, kNoneOfTheWorst };
+  Found found = Found::kInputs;
+  std::optional<Cut> cut;     // none: there is nothing left to cut
+  std::vector<double> point;  // an input where the worst pair leaks, perhaps
+  double confidence = 0;
+};
+
+// A box of one pair that is looked at closely.
+struct CloserBox {
+  Box box;
+  RegionPair pair;
+  std::vector<float> multipliers;
+  std::int32_t cut = -1;
+  std::uint64_t place = 0;  // its node in the proof
+  bool fresh = false;       // as in Outcome
+  double level = 0;  // what windows are asked for, at least the target; 0: moments are, for that
+  bool alive = true;
+};
+
+}  // namespace lucid::region_search

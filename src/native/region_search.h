@@ -1,0 +1,82 @@
+// The native engine's search for one class: best first over regions of inputs, each with the
+// members that are still alive there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "attack/witness.h"
+#include "ensemble/members.h"
+#include "lucid/base/result.h"
+#include "lucid/certificate/proof.h"
+#include "lucid/data/domain.h"
+#include "native/account.h"
+#include "pair/region_bounder.h"
+
+namespace lucid {
+
+// Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
+// of; until a box has few open neurons left, which their phases settle for good. Beyond, the worst
+// pair of a region tries both, and what leaves less is done.
+inline constexpr std::int64_t kFewInputs = 10;
+
+struct RegionSearchOptions {
+  double gap = 0.01;                            // relative: ends when upper - lower <= gap upper
+  double absolute_gap = 0;                      // or when upper - lower is at most this
+  int threads = 0;                              // 0: all cores; the answer does not depend on it
+  std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::stop_token stop;
+  // Asked wherever the clock is looked at, by any thread: whether the time is up, whatever the
+  // clock says. Optional.
+  std::function<bool()> out_of_time;
+  // Called between rounds. Optional.
+  std::function<void(double lower, double upper, std::int64_t regions, std::int64_t members)>
+      report;
+  // Called between rounds with the whole state, when `save_every` seconds have passed. Optional.
+  std::function<Status(const std::string& state)> save;
+  double save_every = 30;
+  ProofWriter* proof = nullptr;  // optional
+  // The hidden layer is the engine's own (engine_networks.h): a proof is of the network without it,
+  // whose bounds need no multipliers but lambda.
+  bool flat = false;
+  // Bounds after which narrower ranges of the second layer's sums are worth their time, where
+  // phases are cut and no proof is written.
+  std::int64_t narrow_after = 2000;
+  // Bounds of a member after which it is looked at closely (closer_bounder.h), in the same case.
+  std::optional<std::int64_t> closer_after;  // none: about as many as that takes the time of
+  bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
+  const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
+};
+
+struct RegionSearchSummary {
+  Verdict verdict;
+  std::string left;  // what waits above the target, to go on with: EncodeRegionState; or empty
+  std::int64_t regions = 0, bounds = 0;
+  std::int64_t pairs = 0;  // member and other class
+  std::int64_t pruned_by_screen = 0, pruned_at_root = 0;
+  std::int64_t dropped = 0;  // regions given up for want of memory; their bounds are in `upper`
+};
+
+// Ensures: every x of the domain with N's label `label` and f(x) > verdict.upper() has g_i(x) >
+// member_error for every member i, whatever ended it. `witnesses` is improved on the way. `state`
+// continues an earlier search of the same class, networks and options ("" starts anew); another
+// one's, or a damaged one, is an error.
+Result<RegionSearchSummary> SearchRegions(const Network& network, const Members& members,
+                                          std::int32_t label, double member_error,
+                                          const RegionSearchOptions& options,
+                                          WitnessKeeper& witnesses, const std::string& state);
+
+// U[i]: no x of [0,1]^d with f(x) > U[i] has g_i(x) <= member_error. By the linear bounds of the
+// whole domain; at least 0. `done` is told how many are. kInterrupted when stopped.
+Result<std::vector<double>> BoundEachMember(const Network& network, const Members& members,
+                                            std::int32_t label, double member_error, int threads,
+                                            const std::function<void(std::int64_t)>& done,
+                                            std::stop_token stop = {});
+
+}  // namespace lucid

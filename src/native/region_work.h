@@ -1,0 +1,104 @@
+// What one thread does with one region: it bounds the region's pairs, chooses where to cut it, and
+// climbs to a leaking input. region_search.cc decides which region is looked at, and when.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "native/region_parts.h"
+#include "native/region_search.h"
+
+namespace lucid::region_search {
+
+// Of one class. Its functions may run on several threads, each with a worker of its own; `target`
+// and what is known are set between them.
+class RegionWork {
+ public:
+  // Keeps references.
+  RegionWork(const Network& network, const Members& members, std::int32_t label,
+             double member_error, const RegionSearchOptions& options);
+
+  double target = 0;  // bounds at or below it are good enough
+  // A pair is closed, too, if only rounding keeps its bound above the target.
+  bool close_by_rounding = false;
+
+  const Box& root() const { return root_; }  // holds the domain
+  // Whether inputs below the target are left out. (Without hidden layers lambda alone is exact, and
+  // a checker has no layer that a band could narrow.)
+  bool UsesBands() const { return cut_phases_ && !options_.flat; }
+  bool WritesProof() const { return options_.proof != nullptr; }
+  bool Expired() const;
+  PairQuestion Question(const RegionPair& pair) const {
+    return {label_, pair.other, pair.other, member_error_};
+  }
+  // Of descent. Phases need multipliers of their own, which only descent finds.
+  int Steps(const Region& region) const;
+
+  // Only inputs above the target matter, and none above the region's bound leaks. False: no such
+  // input.
+  bool Enter(const Region& region, double bound, Worker& worker) const;
+
+  // Bounds one pair in the region the worker is in.
+  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const;
+  // The smallest bound over the classes that N's confidence can be measured against: f is at most
+  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best.
+  double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
+                   Worker& worker) const;
+  // A claim about the pair, which rests on its bound where the band does.
+  static std::shared_ptr<PairProof> Claim(const RegionPair& pair, ProofClosing::Kind kind,
+                                          const std::optional<ProofBand>& band);
+  // The inputs in question of a region with this bound.
+  std::optional<ProofBand> BandOf(double bound) const {
+    if (!UsesBands()) return std::nullopt;
+    return ProofBand{target, std::max(bound, target)};
+  }
+  // The same by interval arithmetic over the whole domain.
+  void BoundQuickly(Outcome& outcome, Worker& worker) const;
+  // Bounds a pair in a box of its own, as tightly as can be until expired() says so, which is asked
+  // often.
+  void BoundCloser(CloserBox& bound, Worker& worker, const std::function<bool()>& expired) const;
+
+  // Chooses how to cut by what it does to the worst pair.
+  Expansion Expand(const RegionNode& node, Worker& worker) const;
+  static std::size_t WorstOf(const RegionNode& node);
+  // To the inputs of the domain. False: there are none.
+  bool Shrink(Box& box) const;
+  double CutOf(std::int32_t input, const Interval& side) const;
+
+  // Narrower ranges of the second hidden layer's sums, all over root(). Requires: there is such a
+  // layer.
+  Interval NetworkSum(std::int64_t unit, std::int64_t nodes, Worker& worker) const;
+  std::vector<Interval> MemberDifferences(std::int32_t member, std::int64_t nodes,
+                                          Worker& worker) const;
+  const std::vector<Interval>& sums() const { return sums_; }  // empty: not known
+  void KnowSums(std::vector<Interval> sums, std::span<const std::unique_ptr<Worker>> workers);
+  void KnowDifferences(std::int32_t member, std::vector<Interval> differences) {
+    differences_[static_cast<std::size_t>(member)] = std::move(differences);
+  }
+
+ private:
+  bool EnterMember(std::int32_t member, Worker& worker) const;
+  // Climbs from where the bound of the entered member is largest: a new witness raises the target.
+  void TryPoint(Worker& worker, Expansion& expansion) const;
+  Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
+             const ProofSplit& how, Worker& worker) const;
+  SumRanger& Ranger(Worker& worker) const;
+  // After BoundBest: why its bound holds, and what that is with room for a checker's rounding.
+  std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairQuestion& question,
+                                   const Multipliers& multipliers, Worker& worker,
+                                   double& bound) const;
+  const Network& network_;
+  const Members& members_;
+  const std::int32_t label_;
+  const double member_error_;
+  const RegionSearchOptions& options_;
+  const bool cut_phases_;
+  Box root_;
+  std::vector<Interval> sums_;
+  std::vector<std::vector<Interval>> differences_;  // by member
+};
+
+}  // namespace lucid::region_search

@@ -1,0 +1,90 @@
+// The spatial bounds of a run: a search for every class.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lucid/data/domain.h"
+#include "lucid/native/bound.h"
+#include "native/engine.h"
+#include "native/engine_networks.h"
+#include "native/spatial_search.h"
+#include "random/stream.h"
+
+namespace lucid {
+namespace {
+
+constexpr std::size_t kMostGuides = 20000, kRandomGuides = 2000;
+
+std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
+  Stream stream(0, "spatial guides");
+  const auto inputs = static_cast<std::size_t>(domain.features());
+  std::vector<float> rows(count * inputs);
+  for (std::size_t at = 0; at < rows.size(); at += inputs) {
+    for (std::size_t j = 0; j < inputs; ++j) rows[at + j] = static_cast<float>(stream.Uniform());
+    for (const Domain::Group& group : domain.groups()) {
+      const auto& point = group.points[stream.Below(group.points.size())];
+      std::ranges::copy(point, rows.begin() + static_cast<std::ptrdiff_t>(at) + group.first);
+    }
+  }
+  return rows;
+}
+
+// In the one spelling that a guard gives inputs, and not too many, evenly spaced.
+std::vector<float> Guides(std::span<const float> given, const Domain& domain) {
+  if (given.empty()) return RandomInputs(domain, kRandomGuides);
+  const auto inputs = static_cast<std::size_t>(domain.features());
+  const std::size_t rows = given.size() / inputs, kept = std::min(rows, kMostGuides);
+  std::vector<float> guides;
+  guides.reserve(kept * inputs);
+  for (std::size_t k = 0; k < kept; ++k) {
+    for (const float value : given.subspan(k * rows / kept * inputs, inputs)) {
+      guides.push_back(std::clamp(value, 0.0F, 1.0F) + 0.0F);
+    }
+  }
+  return guides;
+}
+
+}  // namespace
+
+Status SpatialOptions::Validate() const {
+  if (leaves < 1 || leaves > (1 << 24)) {
+    return InvalidInput(fmt::format("leaves {}: must be from 1 to 2^24", leaves));
+  }
+  if (!(time_limit >= 0)) {
+    return InvalidInput(fmt::format("time limit {}: must be at least 0", time_limit));
+  }
+  return Ok();
+}
+
+Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
+                                         const std::vector<std::vector<double>>& upper,
+                                         std::span<const float> guides,
+                                         const SpatialOptions& options,
+                                         const ProgressCallback& progress, std::stop_token stop) {
+  LUCID_TRY(options.Validate());
+  LUCID_ASSIGN(const Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  const EngineNetworks networks(ensemble);
+  const std::vector<float> rows = Guides(guides, domain);
+  const Clock::time_point deadline = In(options.time_limit);
+  std::vector<SpatialBounds::Tree> trees;
+  const auto classes = static_cast<std::int32_t>(certificate.classes.size());
+  for (std::int32_t label = 0; label < classes; ++label) {
+    SpatialSearchOptions search;
+    search.leaves = options.leaves;
+    search.seconds = -SecondsSince(deadline) / (classes - label);
+    search.threads = options.threads;
+    search.stop = stop;
+    search.report = [&](std::int64_t all, std::int64_t waiting) {
+      if (!progress) return;
+      progress({fmt::format("spatial bounds of class {}", label), "inputs", all - waiting, all, 0,
+                fmt::format("at most {:.0f} s left", std::max(-SecondsSince(deadline), 0.0))});
+    };
+    trees.push_back(SearchSpatialBounds(
+        networks.network(), networks.members(), domain,
+        {label, certificate.classes[label].beta_upper, certificate.member_error, upper[label]},
+        rows, search));
+  }
+  return SpatialBounds::Encode(domain.features(), trees);
+}
+
+}  // namespace lucid

@@ -1,0 +1,369 @@
+#include "native/spatial_search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "base/parallel.h"
+#include "native/engine.h"
+#include "native/region_search.h"
+#include "numeric/rounding.h"
+#include "pair/region_bounder.h"
+
+namespace lucid {
+namespace {
+
+constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
+constexpr std::size_t kRound = 16;   // boxes cut at a time: fixed, so that threads do not show
+constexpr int kSteps = 5;            // of descent, with many inputs
+constexpr double kHardest = 0.3;     // share of a box's guides that pairs are not bounded for yet
+
+// An input that should be answered as it is: N gives it the class, and no member another one.
+struct Guide {
+  std::span<const float> x;
+  double confidence = 0;  // at or below f(x)
+};
+
+// A member that may give another class as much, with a bound of where.
+struct Pair {
+  std::int32_t member = 0, other = 0;
+  double bound = 0;
+  double lambda = 1;
+};
+
+// A box that waits to be cut.
+struct Leaf {
+  std::int32_t node = 0;  // of the tree
+  Region region;
+  std::vector<Pair> pairs;    // those that bound it from above some guide
+  double rest = 0;            // the largest bound of all the others
+  std::vector<Guide> guides;  // not above the bound yet
+  bool settled = false;       // nothing left to cut
+
+  double Bound() const {
+    double bound = rest;
+    for (const Pair& pair : pairs) bound = std::max(bound, pair.bound);
+    return bound;
+  }
+};
+
+struct Cut {
+  std::int32_t feature = -1;
+  double at = 0;
+};
+
+class SpatialSearch {
+ public:
+  SpatialSearch(const Network& network, const Members& members, const Domain& domain,
+                const SpatialQuestion& question, const SpatialSearchOptions& options)
+      : network_(network),
+        members_(members),
+        domain_(domain),
+        question_(question),
+        options_(options),
+        steps_(network.architecture.inputs() > kFewInputs ? kSteps : 0) {
+    for (int w = 0; w < EffectiveThreads(options.threads); ++w) {
+      workers_.push_back(std::make_unique<Worker>(network));
+    }
+  }
+
+  SpatialBounds::Tree Run(std::span<const float> rows) {
+    leaves_.push_back(Root(rows));
+    nodes_.push_back({{}, leaves_[0].Bound()});
+    const auto all = static_cast<std::int64_t>(leaves_[0].guides.size());
+    const Clock::time_point deadline = In(options_.seconds);
+    while (Clock::now() < deadline && !options_.stop.stop_requested()) {
+      const std::vector<std::size_t> chosen = Choose();
+      if (chosen.empty() || !CutAll(chosen)) break;
+      if (options_.report) options_.report(all, Waiting());
+    }
+    return Emit();
+  }
+
+ private:
+  struct Worker {
+    explicit Worker(const Network& network)
+        : bounder(network), parameters(network.parameters.size()) {}
+    RegionBounder bounder;
+    std::vector<float> parameters;
+  };
+  struct BuiltNode {
+    std::optional<Cut> cut;
+    double bound = 0;
+    std::int32_t first = 0, second = 0;
+  };
+
+  std::int64_t Waiting() const {
+    std::int64_t waiting = 0;
+    for (const Leaf& leaf : leaves_) waiting += std::ssize(leaf.guides);
+    return waiting;
+  }
+
+  Leaf Root(std::span<const float> rows) {
+    Leaf root;
+    root.region.box = UnitBox(network_.architecture.inputs());
+    ShrinkBox(domain_, root.region.box);
+    root.guides = GuidesOf(rows);
+    for (std::int32_t member = 0; member < members_.count(); ++member) {
+      const double bound = std::min(question_.upper[member], question_.beta_upper);
+      for (std::int32_t other = 0; other < network_.architecture.classes(); ++other) {
+        if (other != question_.label) root.pairs.push_back({member, other, bound, 1});
+      }
+    }
+    Settle(root);
+    return root;
+  }
+
+  // Rows that a scalar guard would noise for nothing.
+  std::vector<Guide> GuidesOf(std::span<const float> rows) const {
+    const Evaluator evaluator(network_);
+    const auto inputs = static_cast<std::size_t>(network_.architecture.inputs());
+    std::vector<Guide> guides;
+    for (std::size_t at = 0; at + inputs <= rows.size(); at += inputs) {
+      const auto x = rows.subspan(at, inputs);
+      const Decision decision = evaluator.Decide(x);
+      const double confidence = NextDown(decision.confidence - evaluator.ConfidenceErrorBound());
+      if (decision.label != question_.label || !(confidence <= question_.beta_upper)) continue;
+      if (domain_.Contains(x).ok()) guides.push_back({x, confidence});
+    }
+    std::vector<std::atomic<bool>> leaks(guides.size());
+    // A stop leaves some that cannot be helped: harmless.
+    (void)ParallelFor(members_.count(), options_.threads, options_.stop, [&](std::int64_t i, int) {
+      std::optional<Evaluator> member;
+      for (std::size_t g = 0; g < guides.size(); ++g) {
+        if (guides[g].confidence > question_.upper[i] || leaks[g]) continue;
+        if (!member) member.emplace(members_.Member(i));
+        if (member->Decide(guides[g].x).label != question_.label) leaks[g] = true;
+      }
+      return Ok();
+    });
+    std::size_t g = 0;
+    std::erase_if(guides, [&](const Guide&) { return leaks[g++].load(); });
+    return guides;
+  }
+
+  // The boxes with most guides waiting, by number.
+  std::vector<std::size_t> Choose() const {
+    std::vector<std::size_t> chosen;
+    if (std::ssize(leaves_) >= options_.leaves) return chosen;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (!leaves_[i].settled) chosen.push_back(i);
+    }
+    const auto room = static_cast<std::size_t>(options_.leaves - std::ssize(leaves_));
+    const std::size_t count = std::min({chosen.size(), kRound, room});
+    std::ranges::partial_sort(chosen, chosen.begin() + static_cast<std::ptrdiff_t>(count),
+                              [&](std::size_t a, std::size_t b) {
+                                const auto of_a = leaves_[a].guides.size(),
+                                           of_b = leaves_[b].guides.size();
+                                return of_a != of_b ? of_a > of_b : a < b;
+                              });
+    chosen.resize(count);
+    return chosen;
+  }
+
+  // False: stopped; the boxes stay as they are.
+  bool CutAll(const std::vector<std::size_t>& chosen) {
+    std::vector<std::optional<Cut>> cuts(chosen.size());
+    std::vector<Leaf> children(2 * chosen.size());
+    const auto each = [&](std::size_t count, const auto& body) {
+      return ParallelFor(static_cast<std::int64_t>(count), options_.threads, options_.stop,
+                         [&](std::int64_t i, int w) {
+                           body(static_cast<std::size_t>(i), *workers_[w]);
+                           return Ok();
+                         })
+          .ok();
+    };
+    const bool done = each(chosen.size(),
+                           [&](std::size_t i, Worker& worker) {
+                             cuts[i] = ChooseCut(leaves_[chosen[i]], worker);
+                           }) &&
+                      each(children.size(), [&](std::size_t i, Worker& worker) {
+                        if (cuts[i / 2])
+                          children[i] =
+                              ChildOf(leaves_[chosen[i / 2]], *cuts[i / 2], i % 2, worker);
+                      });
+    if (!done) return false;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      Leaf& leaf = leaves_[chosen[i]];
+      leaf.settled = true;
+      if (!cuts[i]) continue;
+      const std::int32_t node = leaf.node;
+      const auto first = static_cast<std::int32_t>(nodes_.size());
+      nodes_[node] = {cuts[i], 0, first, first + 1};
+      for (std::size_t side = 0; side < 2; ++side) {
+        Leaf& child = children[2 * i + side];
+        child.node = first + static_cast<std::int32_t>(side);
+        nodes_.push_back({{}, child.Bound()});
+      }
+      leaf = std::move(children[2 * i]);
+      leaves_.push_back(std::move(children[2 * i + 1]));
+    }
+    return true;
+  }
+
+  // Enters the pair's member and gives its bound in the region the worker is in.
+  double BoundOf(Pair& pair, double enough, Worker& worker) const {
+    members_.CopyParameters(pair.member, worker.parameters);
+    if (!worker.bounder.EnterMember(worker.parameters)) return 0;
+    Multipliers multipliers;
+    multipliers.lambda = pair.lambda;
+    const double bound = worker.bounder.Bound(QuestionOf(pair), multipliers, steps_, enough);
+    pair.lambda = multipliers.lambda;
+    return std::max(bound, 0.0);
+  }
+  PairQuestion QuestionOf(const Pair& pair) const {
+    return {question_.label, pair.other, pair.other, question_.member_error};
+  }
+
+  // Of the input that the worst pair is loosest about, in the middle or beside the guides: what
+  // leaves less of that pair above them.
+  std::optional<Cut> ChooseCut(const Leaf& leaf, Worker& worker) const {
+    Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
+    if (!worker.bounder.EnterRegion(leaf.region)) return std::nullopt;
+    members_.CopyParameters(worst.member, worker.parameters);
+    if (!worker.bounder.EnterMember(worker.parameters)) return std::nullopt;
+    Multipliers multipliers;
+    multipliers.lambda = worst.lambda;
+    worker.bounder.Bound(QuestionOf(worst), multipliers, 0, 0);
+    const SplitAdvice advice = worker.bounder.Advise(QuestionOf(worst), multipliers);
+    if (advice.input < 0) return std::nullopt;
+    const Interval side = leaf.region.box[advice.input];
+    if (side.upper - side.lower <= kNarrowest) return std::nullopt;
+    std::vector<Cut> cuts{{advice.input, domain_.CutOf(advice.input, side.lower, side.upper)}};
+    if (const auto beside = BesideGuides(leaf, advice.input)) cuts.push_back(*beside);
+    std::optional<Cut> best;
+    double least = kInfinity;
+    for (const Cut& cut : cuts) {
+      const double left = LeftAbove(leaf, cut, worst, worker);
+      if (left < least) least = left, best = cut;
+    }
+    return best;
+  }
+
+  // Halfway between all guides and the farther end of the box.
+  std::optional<Cut> BesideGuides(const Leaf& leaf, std::int32_t feature) const {
+    double low = kInfinity, high = -kInfinity;
+    for (const Guide& guide : leaf.guides) {
+      low = std::min<double>(low, guide.x[feature]);
+      high = std::max<double>(high, guide.x[feature]);
+    }
+    const Interval side = leaf.region.box[feature];
+    const double at = low - side.lower > side.upper - high
+                          ? domain_.CutOf(feature, side.lower, low)
+                          : domain_.CutOf(feature, high, side.upper);
+    if (!(at > side.lower && at < side.upper)) return std::nullopt;
+    return Cut{feature, at};
+  }
+
+  static bool IsFirst(const Guide& guide, const Cut& cut) { return guide.x[cut.feature] <= cut.at; }
+
+  // How many guides the pair still is above, weighed by how far.
+  double LeftAbove(const Leaf& leaf, const Cut& cut, Pair pair, Worker& worker) const {
+    double left = 0;
+    for (const std::size_t side : {0U, 1U}) {
+      Region region = leaf.region;
+      if (!Halve(region.box, cut, side) || !worker.bounder.EnterRegion(region)) continue;
+      Pair trial = pair;
+      const double bound = std::min(BoundOf(trial, 0, worker), pair.bound);
+      for (const Guide& guide : leaf.guides) {
+        if (IsFirst(guide, cut) == (side == 0)) left += std::max(bound - guide.confidence, 0.0);
+      }
+    }
+    return left;
+  }
+
+  bool Halve(Box& box, const Cut& cut, std::size_t side) const {
+    (side == 0 ? box[cut.feature].upper : box[cut.feature].lower) = cut.at;
+    return ShrinkBox(domain_, box);
+  }
+
+  Leaf ChildOf(const Leaf& leaf, const Cut& cut, std::size_t side, Worker& worker) const {
+    Leaf child;
+    child.region = leaf.region;
+    child.settled = true;
+    if (!Halve(child.region.box, cut, side) || !worker.bounder.EnterRegion(child.region)) {
+      return child;  // no input, bound 0
+    }
+    child.rest = leaf.rest;
+    child.pairs = leaf.pairs;
+    for (const Guide& guide : leaf.guides) {
+      if (IsFirst(guide, cut) == (side == 0)) child.guides.push_back(guide);
+    }
+    // Where there are no guides the next input may still come: as for the parent's.
+    const double enough = Enough(child.guides.empty() ? leaf.guides : child.guides);
+    for (Pair& pair : child.pairs) {
+      if (pair.bound > enough) pair.bound = std::min(pair.bound, BoundOf(pair, enough, worker));
+    }
+    Settle(child);
+    return child;
+  }
+
+  // Below it are only the guides that are hardest to help.
+  static double Enough(const std::vector<Guide>& guides) {
+    std::vector<double> confidences;
+    for (const Guide& guide : guides) confidences.push_back(guide.confidence);
+    const auto at = confidences.begin() +
+                    static_cast<std::ptrdiff_t>(kHardest * static_cast<double>(confidences.size()));
+    std::ranges::nth_element(confidences, at);
+    return *at;
+  }
+
+  // Drops guides above the bound, and pairs that are below all guides.
+  static void Settle(Leaf& leaf) {
+    const double bound = leaf.Bound();
+    std::erase_if(leaf.guides, [&](const Guide& guide) { return guide.confidence > bound; });
+    leaf.settled = leaf.guides.empty() || leaf.pairs.empty();
+    if (leaf.settled) {
+      leaf.rest = bound;
+      leaf.pairs = {};
+      return;
+    }
+    const double least = std::ranges::min_element(leaf.guides, {}, &Guide::confidence)->confidence;
+    std::erase_if(leaf.pairs, [&](const Pair& pair) {
+      if (pair.bound >= least) return false;
+      leaf.rest = std::max(leaf.rest, pair.bound);
+      return true;
+    });
+  }
+
+  SpatialBounds::Tree Emit() const {
+    SpatialBounds::Tree tree;
+    Emit(0, tree);
+    return tree;
+  }
+  void Emit(std::int32_t at, SpatialBounds::Tree& tree) const {
+    const BuiltNode& node = nodes_[at];
+    const std::size_t here = tree.size();
+    if (!node.cut) {
+      tree.push_back({-1, 0, std::min(node.bound, question_.beta_upper)});
+      return;
+    }
+    tree.push_back({node.cut->feature, 0, node.cut->at});
+    Emit(node.first, tree);
+    tree[here].second = static_cast<std::int32_t>(tree.size());
+    Emit(node.second, tree);
+  }
+
+  const Network& network_;
+  const Members& members_;
+  const Domain& domain_;
+  const SpatialQuestion& question_;
+  const SpatialSearchOptions& options_;
+  const int steps_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Leaf> leaves_;
+  std::vector<BuiltNode> nodes_;
+};
+
+}  // namespace
+
+SpatialBounds::Tree SearchSpatialBounds(const Network& network, const Members& members,
+                                        const Domain& domain, const SpatialQuestion& question,
+                                        std::span<const float> guides,
+                                        const SpatialSearchOptions& options) {
+  return SpatialSearch(network, members, domain, question, options).Run(guides);
+}
+
+}  // namespace lucid

@@ -1,0 +1,43 @@
+// Spatial bounds: the domain cut into boxes where it helps inputs like the training data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "ensemble/members.h"
+#include "lucid/certificate/spatial.h"
+#include "lucid/data/domain.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+struct SpatialSearchOptions {
+  std::int64_t leaves = 4096;
+  double seconds = 30;
+  int threads = 0;  // 0: all cores; the answer does not depend on it, unless time runs out
+  std::stop_token stop;
+  // Told how many guiding inputs were there and how many still are above their bound. Optional.
+  std::function<void(std::int64_t all, std::int64_t waiting)> report;
+};
+
+// What one class's search is about.
+struct SpatialQuestion {
+  std::int32_t label = 0;
+  double beta_upper = 0;  // proved for the whole domain
+  double member_error = 0;
+  std::span<const double> upper;  // U of every member, as BoundEachMember gives it
+};
+
+// A tree of boxes for one class. Ensures: every leaf's value bounds f(x) of every input x of the
+// domain in its box with a member's g_i(x) <= member_error, whatever ended the search. `guides`
+// (rows x inputs) say where bounds should be tight: at inputs that N gives the class, that a guard
+// would noise by beta_upper, and that no member gives another label.
+SpatialBounds::Tree SearchSpatialBounds(const Network& network, const Members& members,
+                                        const Domain& domain, const SpatialQuestion& question,
+                                        std::span<const float> guides,
+                                        const SpatialSearchOptions& options);
+
+}  // namespace lucid

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lucid/train/accountant.h"
+#include "lucid/train/options.h"
+#include "train/clipping.h"
+
+namespace lucid {
+namespace {
+
+using Method = TrainOptions::Method;
+
+std::int64_t BatchesOf(const TrainOptions& options, std::int64_t rows) {
+  return options.batches > 0
+             ? options.batches
+             : std::max<std::int64_t>(1, (rows + options.batch - 1) / options.batch);
+}
+
+// n0 from the data, if no single unit decides anything by it.
+Result<std::int64_t> RowsFromData(const TrainOptions& options, const DataSize& data) {
+  const std::int64_t with = RoundedToOneDigit(data.rows);
+  const std::int64_t without = RoundedToOneDigit(data.rows - data.largest_unit);
+  // The plain methods know n0 through the number of batches only.
+  const bool same = options.method == Method::kPlain
+                        ? BatchesOf(options, with) == BatchesOf(options, without)
+                        : with == without;
+  if (same) return with;
+  return InvalidInput(fmt::format(
+      "{} training rows: without the largest unit ({} row(s)) training would expect {} rows "
+      "instead of {}; say how many with --expected-rows, or the number of --batches",
+      data.rows, data.largest_unit, without, with));
+}
+
+Status CheckUnits(const TrainOptions& options, const DataSize& data) {
+  if (options.method == Method::kPlain || data.largest_unit <= options.rows_per_unit) return Ok();
+  return InvalidInput(
+      fmt::format("a unit has {} rows, clipping allows {}: keep fewer of each with --rows-per-unit "
+                  "(at most {})",
+                  data.largest_unit, options.rows_per_unit, kMaxRowsPerUnit));
+}
+
+Result<std::uint64_t> VarianceFor(const TrainOptions& options, const Architecture& architecture) {
+  const Sampling sampling = Sampling::Of(options);
+  LUCID_ASSIGN(const double sigma,
+               NoiseFor(options.epsilon, sampling.rate, sampling.steps, options.delta));
+  return NoiseVariance(sigma, Clipping::Of(options, architecture));
+}
+
+}  // namespace
+
+std::int64_t RoundedToOneDigit(std::int64_t rows) {
+  std::int64_t unit = 1;
+  while (rows / unit >= 10) unit *= 10;
+  return (rows + unit / 2) / unit * unit;
+}
+
+Result<TrainOptions> ResolveOptions(const TrainOptions& options, const Architecture& architecture,
+                                    const DataSize& data) {
+  LUCID_TRY(options.Validate());
+  LUCID_TRY(CheckUnits(options, data));
+  TrainOptions resolved = options;
+  if (resolved.method == Method::kPrivate && resolved.expected_rows == 0) {
+    return InvalidInput(
+        "private training needs --expected-rows: how many rows it is meant for may not be counted");
+  }
+  if (resolved.expected_rows == 0 && (resolved.method != Method::kPlain || resolved.batches == 0)) {
+    LUCID_ASSIGN(resolved.expected_rows, RowsFromData(resolved, data));
+  }
+  resolved.batches = BatchesOf(resolved, resolved.expected_rows);
+  if (resolved.method != Method::kPrivate) return resolved;
+  if (resolved.delta == 0) {
+    resolved.delta = std::min(1e-6, 0.1 / static_cast<double>(resolved.expected_rows));
+  }
+  LUCID_ASSIGN(resolved.noise_variance, VarianceFor(resolved, architecture));
+  return resolved;
+}
+
+Result<PrivacyStatement> PrivacyOf(const TrainOptions& options, const Architecture& architecture) {
+  if (options.method != Method::kPrivate || options.noise_variance == 0) {
+    return InternalError("the statement of a training that is not private");
+  }
+  const Sampling sampling = Sampling::Of(options);
+  const double deviation = std::sqrt(static_cast<double>(options.noise_variance));
+  const double sigma = std::nextafter(
+      deviation / Clipping::Of(options, architecture).sensitivity * (1 - 0x1p-50), 0.0);
+  LUCID_ASSIGN(const PrivacyLoss loss,
+               PrivacyLossOf({sampling.rate, sigma, sampling.steps}, options.delta));
+  return PrivacyStatement{options.epsilon, options.delta,  sigma,       options.clip,
+                          sampling.rate,   sampling.steps, loss.epsilon};
+}
+
+}  // namespace lucid
