@@ -145,6 +145,7 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
   ProofFile file;
   file.bytes_ = bytes;
   file.source_ = source;
+  file.seal_ = seal;
   ByteCursor in(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
   const auto version = in.Take<std::uint32_t>();
   if (version != kVersion) {

@@ -30,6 +30,7 @@ class ProofFile {
   static Result<ProofFile> Parse(std::string_view bytes, const std::string& source);
 
   const ProofHeader& header() const { return header_; }
+  const Digest& seal() const { return seal_; }
   const std::string& source() const { return source_; }
   std::uint64_t splits() const { return splits_; }
   std::uint64_t closings() const { return closings_; }
@@ -52,6 +53,7 @@ class ProofFile {
   std::string_view bytes_;
   std::string source_;
   ProofHeader header_;
+  Digest seal_;
   std::uint64_t splits_ = 0, closings_ = 0;
   std::vector<Block> blocks_;
 };

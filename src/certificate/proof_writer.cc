@@ -125,7 +125,8 @@ struct ProofWriter::Impl {
   Impl& operator=(const Impl&) = delete;
 
   // An error means that something was left out.
-  Status Keep(Status added) {
+  template <class Added>
+  Added Keep(Added added) {
     broken = broken || !added.ok();
     return added;
   }
@@ -206,7 +207,7 @@ struct ProofWriter::Impl {
     return Ok();
   }
 
-  Status Finish() {
+  Result<Digest> Finish() {
     LUCID_TRY(Flush());
     std::string end(kBlockHeader, '\0');
     PutBytes(end, splits);
@@ -217,7 +218,7 @@ struct ProofWriter::Impl {
     LUCID_TRY(file.Sync());
     LUCID_TRY(RenameDurably(file.path(), path));
     finished = true;
-    return Ok();
+    return seal;
   }
 
   std::string path;
@@ -262,7 +263,7 @@ Status ProofWriter::Add(std::int32_t label, const ProofClosing& closing) {
 }
 Status ProofWriter::AddAll(const std::string& part) { return impl_->Keep(impl_->AddAll(part)); }
 
-Status ProofWriter::Finish() {
+Result<Digest> ProofWriter::Finish() {
   if (impl_->broken || impl_->finished) {
     return InternalError(
         fmt::format("{}: finished {}", impl_->path, impl_->finished ? "twice" : "after an error"));
@@ -274,7 +275,8 @@ Status MergeProofs(std::span<const std::string> parts, const std::string& path) 
   LUCID_ASSIGN(const ProofFile first, ProofFile::Open(parts.front()));
   LUCID_ASSIGN(ProofWriter writer, ProofWriter::Create(path, first.header()));
   for (const std::string& part : parts) LUCID_TRY(writer.AddAll(part));
-  return writer.Finish();
+  LUCID_TRY(writer.Finish());
+  return Ok();
 }
 
 }  // namespace lucid

@@ -93,7 +93,7 @@ class NativeBound {
     const bool keeps = !finished && !options_.journal.empty();
     if (proof_) {
       LUCID_ASSIGN(certificate.proof, proof_->Finish(keeps));
-      journal_.proof_parts = proof_->sealed();
+      journal_.proof_parts = proof_->seals();
     }
     if (keeps) LUCID_TRY(journal_.Save(options_.journal, Key()));
     if (finished && !options_.journal.empty()) {
@@ -148,11 +148,6 @@ class NativeBound {
   Status OpenProof() {
     journal_.certificate.proof.reset();
     if (options_.proof.empty()) return Ok();
-    // A resumed search that cuts phases does not know all the claims that its bounds rest on, so
-    // that the proof would have gaps: its bounds hold, and the certificate says unproved.
-    const bool begun =
-        std::ranges::any_of(journal_.regions, [](const auto& r) { return !r.empty(); });
-    if (begun && networks_.network().architecture.inputs() > kFewInputs) return Ok();
     const Certificate& certificate = journal_.certificate;
     const ProofHeader header{certificate.network_digest, certificate.ensemble_digest,
                              certificate.member_error,
@@ -224,7 +219,8 @@ class NativeBound {
   // What the journal rests on is made to last first.
   Status SaveJournal() {
     if (proof_) {
-      LUCID_ASSIGN(journal_.proof_parts, proof_->Seal());
+      LUCID_TRY(proof_->Seal());
+      journal_.proof_parts = proof_->seals();
     }
     return journal_.Save(options_.journal, Key());
   }

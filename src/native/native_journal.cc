@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <sstream>
 
 #include "base/files.h"
@@ -12,7 +11,7 @@ namespace lucid {
 namespace {
 
 // 1: its engine certified bounds that were too low (CHANGELOG.md).
-constexpr std::string_view kFormat = "lucid-regions-3";
+constexpr std::string_view kFormat = "lucid-regions-4";
 
 std::string SealOf(std::string_view content) {
   Hasher hasher;
@@ -25,8 +24,9 @@ std::string SealOf(std::string_view content) {
 Status NativeJournal::Save(const std::string& path, const Digest& key) const {
   const std::string text = EncodeCertificate(certificate);
   std::string content =
-      fmt::format("{} {} {} {} {}", kFormat, key.Hex(), proof_parts, text.size(), regions.size());
+      fmt::format("{} {} {} {}", kFormat, key.Hex(), text.size(), regions.size());
   for (const std::string& own : regions) content += fmt::format(" {}", own.size());
+  for (const Digest& seal : proof_parts) content += ' ' + seal.Hex();
   content += '\n';
   content += text;
   for (const std::string& own : regions) content += own;
@@ -55,13 +55,13 @@ Result<NativeJournal> NativeJournal::Load(const std::string& path, const Digest&
         "'{}' was written by another version of the engine ({}, this one writes {}): start anew",
         path, format, kFormat));
   }
-  if (!(first >> owner >> journal.proof_parts >> text >> classes)) return damaged();
+  if (!(first >> owner >> text >> classes)) return damaged();
   if (owner != key.Hex()) {
     return Mismatch(
         fmt::format("'{}' belongs to another run or to other options: start anew", path));
   }
   std::string_view rest = body.substr(line + 1);
-  if (text > rest.size() || journal.proof_parts < 0) return damaged();
+  if (text > rest.size()) return damaged();
   LUCID_ASSIGN(journal.certificate, ParseCertificate(rest.substr(0, text), path));
   rest.remove_prefix(text);
   if (classes != journal.certificate.classes.size()) return damaged();
@@ -71,7 +71,12 @@ Result<NativeJournal> NativeJournal::Load(const std::string& path, const Digest&
     journal.regions.emplace_back(rest.substr(0, size));
     rest.remove_prefix(size);
   }
-  if (!rest.empty() || first.peek() != std::istringstream::traits_type::eof()) return damaged();
+  if (!rest.empty()) return damaged();
+  for (std::string seal; first >> seal;) {
+    const Result<Digest> part = Digest::FromHex(seal);
+    if (!part.ok()) return damaged();
+    journal.proof_parts.push_back(*part);
+  }
   return journal;
 }
 

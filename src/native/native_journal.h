@@ -16,11 +16,12 @@ struct NativeJournal {
   // What is left of each class's search (RegionSearchSummary::left); empty: done or not begun. A
   // class has its own, so that no class can go on with the regions of another.
   std::vector<std::string> regions;
-  std::int64_t proof_parts = 0;  // sealed by now (proof_parts.h)
+  // The seals of the parts of the proof that these regions and bounds rest on (proof_parts.h).
+  std::vector<Digest> proof_parts;
 
-  // One file, replaced as a whole: a line that names format and `key` (what is searched, and how)
-  // and the lengths, the certificate's text, each class's regions, and a SHA-256 of everything
-  // before it.
+  // One file, replaced as a whole: a line that names format and `key` (what is searched, and how),
+  // the lengths and the proof's seals, the certificate's text, each class's regions, and a SHA-256
+  // of everything before it.
   Status Save(const std::string& path, const Digest& key) const;
   // Errors: a file of another format, of another key, or damaged.
   static Result<NativeJournal> Load(const std::string& path, const Digest& key);

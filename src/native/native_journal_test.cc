@@ -31,6 +31,7 @@ class NativeJournalTest : public testing::Test {
     std::string bytes;
     for (int byte = 0; byte < 256; ++byte) bytes.push_back(static_cast<char>(byte));
     journal_.regions = {"of class 0", bytes};
+    journal_.proof_parts = {Sha256Of("part 0"), Sha256Of("part 1")};
   }
   void ExpectRefused(const std::string& why) const {
     const auto found = NativeJournal::Load(path_, key_);
@@ -47,11 +48,15 @@ class NativeJournalTest : public testing::Test {
 
 TEST_F(NativeJournalTest, WhatIsWrittenIsRead) {
   for (const bool begun : {true, false}) {
-    if (!begun) journal_.regions = {"", ""};
+    if (!begun) {
+      journal_.regions = {"", ""};
+      journal_.proof_parts.clear();
+    }
     ASSERT_TRUE(journal_.Save(path_, key_).ok());
     const auto found = NativeJournal::Load(path_, key_);
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_EQ(found->regions, journal_.regions);
+    EXPECT_EQ(found->proof_parts, journal_.proof_parts);
     EXPECT_EQ(EncodeCertificate(found->certificate), EncodeCertificate(journal_.certificate));
   }
 }

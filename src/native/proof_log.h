@@ -14,6 +14,13 @@ namespace lucid {
 
 // Why a pair's bound holds in a region.
 struct PairProof {
+  // Of a bound that what is written already shows.
+  static std::shared_ptr<PairProof> Written() {
+    auto why = std::make_shared<PairProof>();
+    why->written = true;
+    return why;
+  }
+
   ProofClosing closing;  // of the region, or of one around it
   // Where the closing speaks of a band: what shows that no leak is above it; not needed if written.
   std::shared_ptr<PairProof> premise;

@@ -2,10 +2,12 @@
 // the parts become one file at the end.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "lucid/base/digest.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/proof.h"
@@ -15,29 +17,32 @@ namespace lucid {
 // Move-only.
 class ProofParts {
  public:
-  // `path`: the file in the end; parts stand beside it. `sealed`: how many parts an earlier process
-  // left that belong to what is written now. Errors: kIo; a part that is not there or not whole.
+  // `path`: the file in the end; parts stand beside it. `seals`: of the parts that an earlier
+  // process left and that belong to what is written now. Errors: kIo; a part that is missing,
+  // damaged, or of another search (a folder may hold parts of an older one).
   static Result<ProofParts> Open(const std::string& path, const ProofHeader& header,
-                                 std::int64_t sealed);
+                                 std::vector<Digest> seals);
 
   // Where records go now.
   ProofWriter& writer() { return *writer_; }
-  // Makes everything up to here last. Returns how many parts there are then.
-  Result<std::int64_t> Seal();
+  // Makes everything up to here last.
+  Status Seal();
   // Writes the whole proof to its file. `keep`: the search may go on, and the parts stay; else none
   // is left.
   Result<ProofNote> Finish(bool keep);
-  std::int64_t sealed() const { return sealed_; }
+  // Of the parts that last, in their order.
+  const std::vector<Digest>& seals() const { return seals_; }
 
  private:
-  ProofParts(std::string path, const ProofHeader& header, std::int64_t sealed)
-      : path_(std::move(path)), header_(header), sealed_(sealed) {}
-  std::string PartPath(std::int64_t part) const;
+  ProofParts(std::string path, const ProofHeader& header, std::vector<Digest> seals)
+      : path_(std::move(path)), header_(header), seals_(std::move(seals)) {}
+  std::string PartPath(std::size_t part) const;
+  Status CheckPart(std::size_t part) const;
   Status Begin();
 
   std::string path_;
   ProofHeader header_;
-  std::int64_t sealed_ = 0;
+  std::vector<Digest> seals_;
   std::optional<ProofWriter> writer_;
 };
 

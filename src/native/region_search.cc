@@ -295,7 +295,7 @@ class RegionSearch {
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
       if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
     }
-    if (asked == closer_after_) hard_.push_back(pair);
+    if (asked == closer_after_) hard_.push_back({pair.member, pair.other, 0, pair.lambda});
   }
 
   Result<bool> BoundCloser(std::vector<CloserBox>& boxes) {
@@ -353,7 +353,7 @@ class RegionSearch {
       if (UsesWindows()) looks.back().level = kFirstLevel * witnesses_.beta_lower();
     }
     LUCID_ASSIGN(const bool done, BoundCloser(looks));
-    for (const CloserBox& look : looks) Support(look);
+    for (CloserBox& look : looks) Support(look);
     if (!done) {
       for (const CloserBox& look : looks) state_.Limit(look.pair);
       return false;
@@ -370,10 +370,11 @@ class RegionSearch {
     }
     return true;
   }
-  // A look over the whole domain rests on the pair's bounds in all regions that wait.
-  void Support(const CloserBox& look) {
-    if (!log_.on() || !look.fresh) return;
-    look.pair.why->premise.reset();
+  // What is known of a pair over the whole domain before a look at it is its bounds in all regions
+  // that wait. They are written down, because the pair may leave these regions now.
+  void Support(CloserBox& look) {
+    if (!log_.on()) return;
+    if (!look.fresh) look.pair.why = PairProof::Written();
     for (const RegionNode& node : state_.open) {
       for (const RegionPair& pair : node.alive) {
         const bool same = pair.member == look.pair.member && pair.other == look.pair.other;
@@ -610,7 +611,8 @@ class RegionSearch {
     }
   }
 
-  // Everything that waits has its bound in the proof, too.
+  // Everything that waits has its bound in the proof, too. So a saved search does not have to keep
+  // claims, and one that goes on has the bounds that it had.
   void ProveWaiting() {
     if (!log_.on()) return;
     for (RegionNode& node : state_.open) {
@@ -671,6 +673,8 @@ class RegionSearch {
     const Clock::time_point now = Clock::now();
     if (now - saved_ < std::chrono::duration<double>(options_.save_every)) return Ok();
     saved_ = now;
+    ProveWaiting();
+    LUCID_TRY(log_.status());
     return options_.save(Encoded());
   }
   std::string Encoded() const { return EncodeRegionState(state_, Task()); }

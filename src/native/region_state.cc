@@ -62,13 +62,6 @@ void WriteNode(const RegionNode& node, std::string& out) {
   }
 }
 
-// The claim is in the proof that was begun with this search.
-std::shared_ptr<PairProof> AlreadyWritten() {
-  auto why = std::make_shared<PairProof>();
-  why->written = true;
-  return why;
-}
-
 RegionNode ReadNode(const Architecture& architecture, const SearchTask& task, ByteCursor& in) {
   RegionNode node;
   node.bound = in.Take<double>();
@@ -105,7 +98,7 @@ RegionNode ReadNode(const Architecture& architecture, const SearchTask& task, By
     pair.share = in.Take<std::uint64_t>();
     const auto written = in.Take<std::uint8_t>();
     in.Require(written <= 1);
-    if (written == 1) pair.why = AlreadyWritten();
+    if (written == 1) pair.why = PairProof::Written();
     in.Require(pair.member >= 0 && pair.member < task.members && pair.other >= 0 &&
                pair.other < architecture.classes() && pair.other != task.label);
     in.Require(pair.bound >= 0 && pair.lambda >= 0 && std::isfinite(pair.lambda));

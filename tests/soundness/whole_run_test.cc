@@ -399,9 +399,7 @@ class WholeRuns {
       ++tally_.refused;
       return;
     }
-    // A resumed search over many inputs has none, and says so.
-    const bool may_lack_it = options.resume && ensemble.network().architecture.inputs() > 10;
-    EXPECT_TRUE(found->proof || options.proof.empty() || may_lack_it);
+    EXPECT_TRUE(found->proof || options.proof.empty());
     if (found->proof) {
       const auto report = CheckProof(*found, ensemble, options.proof);
       ASSERT_TRUE(report.ok()) << report.error().message;

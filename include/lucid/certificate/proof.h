@@ -86,7 +86,8 @@ class ProofWriter {
   // proof of something else; a file that is damaged.
   Status AddAll(const std::string& part);
   // Seals (SHA-256 of everything before) and renames. Without it, nothing is left at `path`.
-  Status Finish();
+  // Returns the seal.
+  Result<Digest> Finish();
 
  private:
   struct Impl;
