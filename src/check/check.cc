@@ -135,8 +135,7 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
             fmt::format("the certificate says {}, this network's is {}", HexText(c.network_error),
                         HexText(error)));
   LUCID_ASSIGN(const double largest, LargestMemberError(ensemble, options.threads, progress, stop));
-  check.Ask("forward error of the members",
-            c.member_error >= largest && std::isfinite(largest),
+  check.Ask("forward error of the members", c.member_error >= largest && std::isfinite(largest),
             fmt::format("the certificate says {}, the largest is {}", HexText(c.member_error),
                         HexText(largest)));
   const std::int64_t classes = network.architecture.classes();

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <mutex>
 
 #include "base/parallel.h"
 #include "certificate/proof_reader.h"
-#include "check/proof_bounder.h"
-#include "check/proof_moments.h"
+#include "check/claim_checker.h"
 #include "check/proof_tree.h"
 #include "check/witness.h"
 #include "lucid/check/check.h"
@@ -58,24 +56,13 @@ class Recomputation {
   }
 
  private:
-  // What of the region a worker's bounder holds.
-  struct Place {
-    std::int32_t label = -1;
-    std::uint64_t node = 0;
-    std::optional<ProofBand> band;
-    Ties ties = Ties::kRule;
-    bool operator==(const Place&) const = default;
-  };
   struct Worker {
-    explicit Worker(const Network& of)
-        : network(&of), bounder(of), parameters(of.parameters.size()) {}
-    const Network* network;
-    ProofBounder bounder;
-    std::unique_ptr<ProofMoments> moments;  // once they are needed
+    explicit Worker(const Network& network)
+        : checker(network), parameters(network.parameters.size()) {}
+    ClaimChecker checker;
+    std::optional<std::pair<std::int32_t, std::uint64_t>> place;  // class and node in `checker`
     std::vector<float> parameters;
-    Place place;
-    bool region_empty = false, member_empty = false, quick = false;
-    std::int32_t member = -1;  // in `bounder`; -1: none is
+    std::int32_t member = -1;  // whose they are; -1: nobody's
   };
 
   // Pieces are numbered in the file's order, records inside a block too (no block has 2^32).
@@ -108,9 +95,9 @@ class Recomputation {
       ++count;
       const std::uint64_t place = PlaceOf(piece, inside);
       if (!findings_[label].asked || Settled(label, place)) continue;
-      const double bound = Settle(label, *closing, worker);
+      const double bound = Recompute(label, *closing, worker);
       largest[label] = std::max(largest[label], bound);
-      if (bound <= closing->value || bound == -kInfinity) continue;
+      if (bound <= ValueOf(*closing)) continue;
       Report(label, place, Describe(*closing, bound));
     }
     const std::lock_guard lock(mutex_);
@@ -125,64 +112,17 @@ class Recomputation {
     return Ok();
   }
 
-  static std::optional<ProofBounder::Band> BandOf(std::int32_t label, const ProofClosing& closing) {
-    if (!closing.band) return std::nullopt;
-    return ProofBounder::Band{label, closing.band->least, closing.band->most};
-  }
-
-  void Enter(std::int32_t label, const ProofClosing& closing, Ties ties, Worker& worker) const {
-    Place place{label, closing.node, closing.band, ties};
-    if (worker.place == place) return;
-    worker.place = place;
-    worker.member = -1;
-    worker.region_empty = !worker.bounder.EnterRegion(trees_[label].RegionOf(closing.node, domain_),
-                                                      BandOf(label, closing), ties);
-  }
-
-  // The closing's bound; -inf where no input is left.
-  double Recompute(std::int32_t label, const ProofClosing& closing, Ties ties,
-                   Worker& worker) const {
-    using enum ProofClosing::Kind;
-    Enter(label, closing, ties, worker);
-    if (worker.region_empty) return -kInfinity;
-    if (closing.member == ProofClosing::kEveryPair) return kInfinity;
-    const bool quick = closing.kind == kIntervals;
-    if (worker.member != closing.member || worker.quick != quick) {
+  double Recompute(std::int32_t label, const ProofClosing& closing, Worker& worker) const {
+    const std::pair place(label, closing.node);
+    if (worker.place != place) {
+      worker.place = place;
+      worker.checker.Enter(trees_[label].RegionOf(closing.node, domain_));
+    }
+    if (closing.member != ProofClosing::kEveryPair && worker.member != closing.member) {
       ensemble_.CopyParameters(closing.member, worker.parameters);
-      worker.member_empty = !worker.bounder.EnterMember(worker.parameters, quick);
       worker.member = closing.member;
-      worker.quick = quick;
     }
-    if (worker.member_empty) return -kInfinity;
-    const bool lines = closing.kind == kLines || closing.kind == kMultipliers;
-    const ProofBounder::Question question{
-        label, closing.other, lines ? closing.below : closing.other, certificate_.member_error};
-    switch (closing.kind) {
-      case kNoInput:
-        return kInfinity;
-      case kIntervals:
-        return worker.bounder.BoundByIntervals(question);
-      case kLines:
-        return worker.bounder.BoundByLines(question, closing.lambda);
-      case kMultipliers:
-        return worker.bounder.Bound(question, closing.lambda, closing.multipliers);
-      case kMoments:
-        if (!worker.moments) worker.moments = std::make_unique<ProofMoments>(*worker.network);
-        return worker.moments->Bound(worker.bounder, question, BandOf(label, closing),
-                                     worker.parameters, closing.multipliers);
-    }
-    return kInfinity;
-  }
-
-  // A bound that is too large may come from a choice between two lines that are as good as equal,
-  // and that the engine made the other way: both ways are right.
-  double Settle(std::int32_t label, const ProofClosing& closing, Worker& worker) const {
-    double bound = kInfinity;
-    for (const Ties ties : {Ties::kRule, Ties::kAsComputed, Ties::kLast}) {
-      bound = std::min(bound, Recompute(label, closing, ties, worker));
-      if (bound <= closing.value) break;
-    }
-    return bound;
+    return worker.checker.Bound(label, closing, certificate_.member_error, worker.parameters);
   }
 
   static std::string Describe(const ProofClosing& closing, double bound) {

@@ -8,22 +8,10 @@
 namespace lucid {
 namespace {
 
-// Ends of intervals that cross are a proof that there is no input, however little they cross. This
-// little is left alone so that a region in doubt is not called empty for the sake of a last bit;
-// engines ask for ten times as much.
-constexpr double kCrossing = 1e-12;
 // No sum of a network that anybody trained is as large.
 constexpr double kTooLarge = 0x1p500, kUnderflow = 0x1p-500;
 
 double SizeOf(double low, double high) { return std::max(std::abs(low), std::abs(high)); }
-
-// False: no value lies between. Ends that crossed by less than the tolerance are closed up: any
-// interval is right where there is no value.
-bool Meet(double low, double& high) {
-  if (low - high > kCrossing * (1 + std::abs(low) + std::abs(high))) return false;
-  high = std::max(high, low);
-  return true;
-}
 
 }  // namespace
 
@@ -182,7 +170,7 @@ bool ProofBounder::EnterNetworkLayer(std::size_t m) {
     }
   }
   for (std::size_t k = 0; k < units; ++k) {
-    if (!Meet(low[k], high[k])) return false;
+    if (low[k] > high[k]) return false;
     layer.output.low[k] = Relu(low[k]);
     layer.output.high[k] = Relu(high[k]);
     layer.output_lines[k] = ChooseOutput(low[k], high[k], ties_);
@@ -249,7 +237,7 @@ bool ProofBounder::EnterMemberLayer(std::size_t m, bool quick) {
     }
   }
   for (SumPolygon& p : layer.polygons) {
-    if (!Meet(p.l, p.u) || !Meet(p.a, p.b)) return false;
+    if (p.l > p.u || p.a > p.b) return false;
   }
   FinishMemberLayer(layer, quick);
   return true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "check/claim_checker.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -47,12 +48,6 @@ std::string MisfitOf(const ProofClosing& closing, std::int32_t label, const Proo
                        count, expected);
   }
   return "";
-}
-
-// What a claim says about leaks: none of them is above this.
-double ValueOf(const ProofClosing& closing) {
-  const double least = closing.band ? closing.band->least : -kInfinity;
-  return closing.kind == Kind::kNoInput ? least : std::max(least, closing.value);
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
   LUCID_TRY(ValidateCommon(classes));
   constexpr std::int64_t kLeast = std::int64_t{1} << 20;
   if (memory < kLeast) return Refuse("memory", memory, fmt::format("at least {} bytes", kLeast));
+  if (attack_climbs && *attack_climbs < 0) {
+    return Refuse("attack-climbs", *attack_climbs, "at least 0");
+  }
   if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
   if (domain != "box" && domain != "schema") return Refuse("domain", domain, "box or schema");
   return Ok();

@@ -40,8 +40,10 @@ struct Effort {
 };
 constexpr double kSecondsForAnAttack = 40;  // of a class's time: an attack takes a tenth of it
 constexpr int kMostAttacks = 8;
+constexpr std::int64_t kSmallestPool = 16;
 
-Effort EffortFor(std::int64_t inputs, double seconds) {
+Effort EffortFor(std::int64_t inputs, double seconds, std::optional<std::int64_t> climbs) {
+  if (climbs) return {std::max<std::int64_t>(*climbs, kSmallestPool), *climbs};
   if (inputs <= kFewInputs) return {};
   const double attacks = std::clamp(seconds / kSecondsForAnAttack, 1.0, 1.0 * kMostAttacks);
   if (attacks < 2) return {900, 4000, 1, true};
@@ -226,8 +228,9 @@ class NativeBound {
   }
 
   Status RunAttacks(std::int32_t label, Clock::time_point deadline, WitnessKeeper& witnesses) {
-    const Effort effort =
-        EffortFor(networks_.network().architecture.inputs(), -SecondsSince(deadline));
+    if (options_.attack_climbs == 0) return Ok();
+    const Effort effort = EffortFor(networks_.network().architecture.inputs(),
+                                    -SecondsSince(deadline), options_.attack_climbs);
     AttackOptions attack;
     attack.pool = effort.pool;
     attack.local_searches = effort.local_searches;

@@ -23,8 +23,7 @@ std::string SealOf(std::string_view content) {
 
 Status NativeJournal::Save(const std::string& path, const Digest& key) const {
   const std::string text = EncodeCertificate(certificate);
-  std::string content =
-      fmt::format("{} {} {} {}", kFormat, key.Hex(), text.size(), regions.size());
+  std::string content = fmt::format("{} {} {} {}", kFormat, key.Hex(), text.size(), regions.size());
   for (const std::string& own : regions) content += fmt::format(" {}", own.size());
   for (const Digest& seal : proof_parts) content += ' ' + seal.Hex();
   content += '\n';

@@ -4,15 +4,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "lucid/base/result.h"
 #include "lucid/certificate/proof.h"
+#include "native/account.h"
+#include "numeric/rounding.h"
+#include "pair/region_bounder.h"
 
 namespace lucid {
 
 // Why a pair's bound holds in a region.
+//
+// Before a claim is written, the checker's own code has to find it true (ClaimChecker), so that no
+// proof is refused because the two programs round or break ties in different ways. Claims that
+// close a pair, and all claims of searches with bands, are confirmed when they are made. Others are
+// only needed if their region is left as it is: they keep their region until then.
 struct PairProof {
   // Of a bound that what is written already shows.
   static std::shared_ptr<PairProof> Written() {
@@ -25,21 +34,33 @@ struct PairProof {
   // Where the closing speaks of a band: what shows that no leak is above it; not needed if written.
   std::shared_ptr<PairProof> premise;
   bool written = false;
+  std::unique_ptr<const Region> unconfirmed;  // the region of the claim; null: it is confirmed
 };
 
 // Of one class. The first error of the writer is kept, and nothing is written after it.
 class ProofLog {
  public:
-  // null: no proof is written, and nothing is done.
-  ProofLog(ProofWriter* writer, std::int32_t label) : writer_(writer), label_(label) {}
+  // Makes an unconfirmed claim true by raising its value, perhaps to +inf.
+  using Confirm = std::function<void(PairProof&)>;
+  // A null `writer`: no proof is written, and nothing is done.
+  ProofLog(ProofWriter* writer, std::int32_t label, Confirm confirm)
+      : writer_(writer), label_(label), confirm_(std::move(confirm)) {}
 
   bool on() const { return writer_ != nullptr; }
   const Status& status() const { return status_; }
 
-  // The claim and what it rests on, each once. Requires: `why` is not null, if on().
-  void Write(const std::shared_ptr<PairProof>& why) {
+  // Writes the pair's claim and what it rests on, each once. The pair's bound may become larger: it
+  // is what the checker finds. Requires, if on(): `pair` has a claim.
+  void Write(RegionPair& pair) {
     if (!on()) return;
-    for (std::shared_ptr<PairProof> proof = why; proof && !proof->written;) {
+    PairProof& own = *pair.why;
+    if (own.unconfirmed) {
+      confirm_(own);
+      own.unconfirmed.reset();
+    }
+    pair.bound = std::max(pair.bound, own.closing.value);
+    if (own.closing.value == kInfinity) return;  // it shows nothing
+    for (std::shared_ptr<PairProof> proof = pair.why; proof && !proof->written;) {
       Keep(writer_->Add(label_, proof->closing));
       proof->written = true;
       proof->closing.multipliers = {};  // nobody asks for it again
@@ -60,6 +81,7 @@ class ProofLog {
 
   ProofWriter* const writer_;
   const std::int32_t label_;
+  const Confirm confirm_;
   Status status_ = Ok();
 };
 

@@ -21,8 +21,7 @@ Status ProofParts::CheckPart(std::size_t part) const {
   }
   LUCID_ASSIGN(const ProofFile file, ProofFile::Open(path));
   if (file.seal() == seals_[part] && file.header() == header_) return Ok();
-  return Mismatch(
-      fmt::format("'{}' is not a part of the proof that was begun: start anew", path));
+  return Mismatch(fmt::format("'{}' is not a part of the proof that was begun: start anew", path));
 }
 
 Status ProofParts::Begin() {

@@ -9,6 +9,7 @@
 
 #include "attack/attack_ascent.h"
 #include "base/parallel.h"
+#include "check/claim_checker.h"
 #include "lucid/data/domain.h"
 #include "native/proof_log.h"
 #include "native/region_state.h"
@@ -65,9 +66,12 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-  std::optional<ProofBand> band;      // of the region that was entered
+  const Region* region = nullptr;     // that was entered
+  std::optional<ProofBand> band;      // of it
   std::unique_ptr<SumRanger> ranger;  // these two where they are needed
   std::unique_ptr<CloserBounder> closer;
+  std::unique_ptr<ClaimChecker> checker;  // while a proof is written
+  bool checker_entered = false;           // it is in `region`, too
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

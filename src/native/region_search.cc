@@ -26,7 +26,7 @@ class RegionSearch {
         member_error_(member_error),
         options_(options),
         witnesses_(witnesses),
-        log_(options.proof, label),
+        log_(options.proof, label, [this](PairProof& why) { Confirm(why); }),
         work_(network, members, label, member_error, options),
         workers_(MakeWorkers(network, label, options.threads, options.domain)),
         asked_(static_cast<std::size_t>(members.count()), 0),
@@ -123,7 +123,7 @@ class RegionSearch {
   // False: out of time, and all pairs wait as before.
   Result<bool> Screen() {
     RegionNode whole = Pop();
-    for (auto& worker : workers_) worker->bounder.EnterRegion(whole.region);
+    for (auto& worker : workers_) work_.EnterAll(whole.region, *worker);
     std::vector<Outcome> pairs;
     pairs.reserve(whole.alive.size());
     for (const RegionPair& pair : whole.alive) pairs.push_back({pair, true});
@@ -174,19 +174,33 @@ class RegionSearch {
               outcome.rounding ? Account::Reason::kRounding : Account::Reason::kBound);
   }
   // By its bound. What was not looked at because it is below the target may be as large as that.
-  void ClosePair(const RegionPair& pair, Account::Reason reason = Account::Reason::kBound) {
-    if (pair.why) log_.Write(pair.why);
+  void ClosePair(RegionPair pair, Account::Reason reason = Account::Reason::kBound) {
+    if (pair.why) log_.Write(pair);
     state_.account.Close(pair, work_.UsesBands() ? std::max(pair.bound, work_.target) : pair.bound,
                          reason);
   }
-  // No input of the region at this place is in question. `band`: of which that is said.
-  void CloseEmpty(RegionPair pair, std::uint64_t place, const std::optional<ProofBand>& band) {
-    pair.bound = 0;
+  // No input of the region at this place is in question. `band`: of which that is said. False: the
+  // checker would not find that, and the pair stays as it is.
+  bool CloseEmpty(RegionPair pair, const Region& region, std::uint64_t place,
+                  const std::optional<ProofBand>& band) {
     if (log_.on()) {
       pair.why = RegionWork::Claim(pair, ProofClosing::Kind::kNoInput, band);
       pair.why->closing.node = place;
+      const double found = work_.CheckersBound(region, pair.why->closing, *workers_.front());
+      if (found > ValueOf(pair.why->closing)) return false;
     }
+    pair.bound = 0;
     ClosePair(pair);
+    return true;
+  }
+  void CloseEmptyOrGiveUp(const RegionPair& pair, const RegionNode& node) {
+    if (CloseEmpty(pair, node.region, node.place, work_.BandOf(node.bound))) return;
+    ++state_.dropped;
+    ClosePair(pair, Account::Reason::kGivenUp);
+  }
+  void Confirm(PairProof& why) {
+    why.closing.value = std::max(
+        why.closing.value, work_.CheckersBound(*why.unconfirmed, why.closing, *workers_.front()));
   }
   // The pair as one of the two parts of its region has it.
   static RegionPair PartOf(RegionPair pair, int side) {
@@ -375,10 +389,10 @@ class RegionSearch {
   void Support(CloserBox& look) {
     if (!log_.on()) return;
     if (!look.fresh) look.pair.why = PairProof::Written();
-    for (const RegionNode& node : state_.open) {
-      for (const RegionPair& pair : node.alive) {
+    for (RegionNode& node : state_.open) {
+      for (RegionPair& pair : node.alive) {
         const bool same = pair.member == look.pair.member && pair.other == look.pair.other;
-        if (same && pair.why) log_.Write(pair.why);
+        if (same && pair.why) log_.Write(pair);
       }
     }
   }
@@ -468,6 +482,7 @@ class RegionSearch {
         half.pair = PartOf(whole.pair, side);
         (side == 0 ? half.box[at].upper : half.box[at].lower) = split.at;
         if (!work_.Shrink(half.box)) {
+          half.box[at] = {1, 0};  // for the checker, too, it is empty
           empty.push_back(std::move(half));
           continue;
         }
@@ -481,7 +496,7 @@ class RegionSearch {
     state_.regions += halves;
     for (const ProofSplit& split : splits) log_.Split(split, split.node, split.first_child);
     for (const CloserBox& part : empty) {
-      CloseEmpty(part.pair, part.place, std::nullopt);
+      CloseEmpty(part.pair, {part.box, {}}, part.place, std::nullopt);
     }
     for (CloserBox& part : parts) {
       CountLevel(part);
@@ -536,9 +551,7 @@ class RegionSearch {
   void Replace(RegionNode& node, Expansion& expansion) {
     if (expansion.found != Expansion::Found::kInputs && work_.UsesBands()) {
       if (expansion.found == Expansion::Found::kNoneOfTheWorst) return WithoutWorst(node);
-      for (const RegionPair& pair : node.alive) {
-        CloseEmpty(pair, node.place, work_.BandOf(node.bound));
-      }
+      for (const RegionPair& pair : node.alive) CloseEmptyOrGiveUp(pair, node);
       return;
     }
     if (!expansion.cut) return GiveUp(node);
@@ -550,8 +563,13 @@ class RegionSearch {
       next.id = next.place = state_.next_id++;
       if (!child.inhabited) {
         for (const RegionPair& pair : node.alive) {
-          CloseEmpty(PartOf(pair, side), next.place, work_.BandOf(node.bound));
+          const RegionPair part = PartOf(pair, side);
+          if (!CloseEmpty(part, child.region, next.place, work_.BandOf(node.bound))) {
+            AddAlive(part, next);
+          }
         }
+        next.region = std::move(child.region);
+        Push(std::move(next));
         continue;
       }
       ++state_.regions;
@@ -574,7 +592,7 @@ class RegionSearch {
     for (std::size_t p = 0; p < node.alive.size(); ++p) {
       if (p != worst) AddAlive(node.alive[p], rest);
     }
-    CloseEmpty(node.alive[worst], node.place, work_.BandOf(node.bound));
+    CloseEmptyOrGiveUp(node.alive[worst], node);
     Push(std::move(rest));
   }
 
@@ -592,8 +610,7 @@ class RegionSearch {
         std::ranges::all_of(node.alive, [](const auto& p) { return p.why != nullptr; }))
       return;
     Worker& worker = *workers_.front();
-    worker.band.reset();
-    const bool inhabited = worker.bounder.EnterRegion(node.region);
+    const bool inhabited = work_.EnterAll(node.region, worker);
     node.bound = 0;
     for (RegionPair& pair : node.alive) {
       if (!pair.why && inhabited) {
@@ -603,9 +620,11 @@ class RegionSearch {
         if (found.fresh) pair.why->closing.node = node.place;
         if (!pair.why) pair.bound = kInfinity;
       } else if (!pair.why) {
-        pair.why = RegionWork::Claim(pair, ProofClosing::Kind::kNoInput, std::nullopt);
-        pair.why->closing.node = node.place;
-        pair.bound = 0;
+        auto why = RegionWork::Claim(pair, ProofClosing::Kind::kNoInput, std::nullopt);
+        why->closing.node = node.place;
+        const bool agreed = work_.CheckersBound(node.region, why->closing, worker) == -kInfinity;
+        if (agreed) pair.why = std::move(why);
+        pair.bound = agreed ? 0 : kInfinity;
       }
       node.bound = std::max(node.bound, pair.bound);
     }
@@ -617,8 +636,9 @@ class RegionSearch {
     if (!log_.on()) return;
     for (RegionNode& node : state_.open) {
       FindReasons(node);
-      for (const RegionPair& pair : node.alive) {
-        if (pair.why) log_.Write(pair.why);
+      for (RegionPair& pair : node.alive) {
+        if (pair.why) log_.Write(pair);
+        node.bound = std::max(node.bound, pair.bound);
       }
     }
     std::make_heap(state_.open.begin(), state_.open.end());

@@ -7,7 +7,21 @@
 #include "numeric/rounding.h"
 
 namespace lucid::region_search {
-namespace {}  // namespace
+namespace {
+
+ProofRegion ForChecker(const Region& region) {
+  ProofRegion same;
+  for (const Interval& side : region.box) {
+    same.lower.push_back(side.lower);
+    same.upper.push_back(side.upper);
+  }
+  for (const PhaseSplit& phase : region.phases) {
+    same.phases.push_back({phase.layer, phase.unit, phase.member, phase.active});
+  }
+  return same;
+}
+
+}  // namespace
 
 RegionWork::RegionWork(const Network& network, const Members& members, std::int32_t label,
                        double member_error, const RegionSearchOptions& options)
@@ -57,16 +71,52 @@ std::shared_ptr<PairProof> RegionWork::WhyOf(const RegionPair& pair, const PairQ
   return std::isfinite(bound) ? why : nullptr;
 }
 
+double RegionWork::CheckersBound(const Region& region, const ProofClosing& closing,
+                                 Worker& worker) const {
+  worker.region = &region;
+  worker.checker_entered = false;
+  if (closing.member != ProofClosing::kEveryPair) {
+    members_.CopyParameters(closing.member, worker.parameters);
+  }
+  return CheckersBoundHere(closing, worker);
+}
+
+double RegionWork::CheckersBoundHere(const ProofClosing& closing, Worker& worker) const {
+  // The proof is about the network without the engine's own layer, which needs no multipliers.
+  if (options_.flat) return ValueOf(closing);
+  if (!worker.checker) worker.checker = std::make_unique<ClaimChecker>(network_);
+  if (!worker.checker_entered) {
+    worker.checker->Enter(ForChecker(*worker.region));
+    worker.checker_entered = true;
+  }
+  return worker.checker->Bound(label_, closing, member_error_, worker.parameters);
+}
+
+void RegionWork::Confirm(const RegionPair& before, Outcome& outcome, Worker& worker) const {
+  ProofClosing& closing = outcome.pair.why->closing;
+  const double found = CheckersBoundHere(closing, worker);
+  if (found <= ValueOf(closing)) return;
+  if (closing.kind == ProofClosing::Kind::kNoInput || !(found < before.bound)) {
+    outcome = {before, true};
+    outcome.own = before.bound;
+    if (!before.why) outcome.pair.bound = kInfinity;
+    return;
+  }
+  outcome.pair.bound = closing.value = found;
+}
+
 void RegionWork::BoundQuickly(Outcome& outcome, Worker& worker) const {
   members_.CopyParameters(outcome.pair.member, worker.parameters);
   double bound = worker.bounder.IntervalBound(worker.parameters, Question(outcome.pair));
   if (WritesProof()) {
-    bound = worker.bounder.ForChecker(bound);
+    auto why = Claim(outcome.pair, ProofClosing::Kind::kIntervals, std::nullopt);
+    why->closing.value = worker.bounder.ForChecker(bound);
+    bound = std::isfinite(why->closing.value)
+                ? std::max(why->closing.value, CheckersBoundHere(why->closing, worker))
+                : kInfinity;
+    why->closing.value = bound;
     if (!outcome.pair.why) outcome.pair.bound = kInfinity;  // it is not known why that holds
-    if (bound < outcome.pair.bound) {
-      outcome.pair.why = Claim(outcome.pair, ProofClosing::Kind::kIntervals, std::nullopt);
-      outcome.pair.why->closing.value = bound;
-    }
+    if (bound < outcome.pair.bound) outcome.pair.why = std::move(why);
   }
   outcome.pair.bound = std::min(outcome.pair.bound, bound);
   outcome.alive = outcome.pair.bound > target;
@@ -81,6 +131,7 @@ Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int ste
     if (WritesProof()) {
       outcome.pair.why = Claim(pair, ProofClosing::Kind::kNoInput, worker.band);
       outcome.fresh = true;
+      Confirm(pair, outcome, worker);
     }
     return outcome;
   }
@@ -106,6 +157,13 @@ Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int ste
   outcome.own = std::isfinite(own) ? own : bound;
   outcome.pair.bound = std::max(bound, 0.0);
   outcome.pair.lambda = static_cast<float>(multipliers.lambda);
+  if (!outcome.fresh) return outcome;
+  if (outcome.alive && !UsesBands()) {
+    outcome.pair.why->unconfirmed = std::make_unique<const Region>(*worker.region);
+    return outcome;
+  }
+  Confirm(pair, outcome, worker);
+  if (!outcome.rounding) outcome.alive = outcome.pair.bound > target;
   return outcome;
 }
 
@@ -200,7 +258,10 @@ Cut RegionWork::TryCut(const RegionNode& node, const RegionPair& worst,
     if (how.how == ProofSplit::How::kInput) {
       Interval& interval = child.region.box[how.unit];
       (side == 0 ? interval.upper : interval.lower) = how.at;
-      if (!Shrink(child.region.box)) continue;
+      if (!Shrink(child.region.box)) {
+        interval = {1, 0};  // for the checker, too, it is empty
+        continue;
+      }
     } else {
       child.region.phases.push_back(
           {how.layer, how.unit, how.how == ProofSplit::How::kMemberPhase, side == 1});
@@ -231,7 +292,16 @@ void RegionWork::TryPoint(Worker& worker, Expansion& expansion) const {
           .value_or(0);
 }
 
+bool RegionWork::EnterAll(const Region& region, Worker& worker) const {
+  worker.region = &region;
+  worker.checker_entered = false;
+  worker.band.reset();
+  return worker.bounder.EnterRegion(region);
+}
+
 bool RegionWork::Enter(const Region& region, double bound, Worker& worker) const {
+  worker.region = &region;
+  worker.checker_entered = false;
   worker.band = BandOf(bound);
   if (!worker.band) return worker.bounder.EnterRegion(region);
   const Band band{label_, worker.band->least, worker.band->most};
@@ -247,6 +317,8 @@ bool RegionWork::EnterMember(std::int32_t member, Worker& worker) const {
 void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
                              const std::function<bool()>& expired) const {
   const Region region{bound.box, {}};
+  worker.region = &region;
+  worker.checker_entered = false;
   RegionPair& pair = bound.pair;
   const double enough = std::max(bound.level, target);
   const auto by = bound.level > 0 ? CloserBounder::By::kWindows : CloserBounder::By::kMoments;
@@ -275,8 +347,15 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   if (WritesProof() && found < pair.bound) {
     auto why = Claim(pair, kind, same);
     if (kind == ProofClosing::Kind::kMoments) {
-      why->closing.value = found = RegionBounder::WithSlack(found);
+      why->closing.value = RegionBounder::WithSlack(found);
       why->closing.multipliers = bound.multipliers;
+    }
+    members_.CopyParameters(pair.member, worker.parameters);
+    const double checked = CheckersBoundHere(why->closing, worker);
+    if (kind == ProofClosing::Kind::kMoments) {
+      why->closing.value = found = std::max(why->closing.value, checked);
+    } else if (checked > -kInfinity) {
+      found = kInfinity;  // the checker does not see that there is no input
     }
     if (found < pair.bound) {
       pair.why = std::move(why);

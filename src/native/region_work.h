@@ -38,8 +38,10 @@ class RegionWork {
   int Steps(const Region& region) const;
 
   // Only inputs above the target matter, and none above the region's bound leaks. False: no such
-  // input.
+  // input. The worker keeps a reference to the region.
   bool Enter(const Region& region, double bound, Worker& worker) const;
+  // All inputs of the region matter.
+  bool EnterAll(const Region& region, Worker& worker) const;
 
   // Bounds one pair in the region the worker is in.
   Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const;
@@ -50,6 +52,11 @@ class RegionWork {
   // A claim about the pair, which rests on its bound where the band does.
   static std::shared_ptr<PairProof> Claim(const RegionPair& pair, ProofClosing::Kind kind,
                                           const std::optional<ProofBand>& band);
+  // What the checker's own code finds of a claim about `region`; -inf: no input. The member's
+  // parameters are loaded first.
+  double CheckersBound(const Region& region, const ProofClosing& closing, Worker& worker) const;
+  // The same for the region that the worker is in and the member whose parameters it holds.
+  double CheckersBoundHere(const ProofClosing& closing, Worker& worker) const;
   // The inputs in question of a region with this bound.
   std::optional<ProofBand> BandOf(double bound) const {
     if (!UsesBands()) return std::nullopt;
@@ -86,6 +93,8 @@ class RegionWork {
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
   SumRanger& Ranger(Worker& worker) const;
+  // Makes a fresh claim true, or takes it back. `before`: the pair as it was.
+  void Confirm(const RegionPair& before, Outcome& outcome, Worker& worker) const;
   // After BoundBest: why its bound holds, and what that is with room for a checker's rounding.
   std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairQuestion& question,
                                    const Multipliers& multipliers, Worker& worker,

@@ -48,18 +48,21 @@ struct NativeBoundOptions : BoundOptions {
   // When costlier bounds are tried: after so many bounds of the search, and of a member. They
   // decide how long a search takes, never whether its bounds hold.
   std::int64_t narrow_after = 2000;
+  std::optional<std::int64_t> closer_after;  // none: when they cost as much as was spent by then
+  // How often the attack before the search climbs to a leaking input (0: there is no attack);
+  // none: by the number of inputs and the time. It decides how long a search takes, as well.
+  std::optional<std::int64_t> attack_climbs;
   // For tests: asked wherever the clock is looked at, by any thread, whether the time of a class is
   // up, whatever the clock says. Optional.
   std::function<bool(std::int32_t label)> out_of_time;
-  std::optional<std::int64_t> closer_after;  // none: when they cost as much as was spent by then
 
   Status Validate(std::int32_t classes) const;
   // Everything that determines the bounds, in one fixed spelling (not limits, threads, files).
   std::string Canonical() const;
 };
 
-// Whether the native engine bounds such networks by means that a proof knows, all of them. (Windows,
-// which it uses for convolutions, no proof knows yet: with a proof it leaves them out.)
+// Whether the native engine bounds such networks by means that a proof knows, all of them.
+// (Windows, which it uses for convolutions, no proof knows yet: with a proof it leaves them out.)
 bool CanBeProved(const Architecture& architecture);
 
 // The native engine for every class. Ensures: the bounds of the certificate are proved (see

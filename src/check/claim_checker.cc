@@ -1,0 +1,74 @@
+#include "check/claim_checker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "numeric/rounding.h"
+
+namespace lucid {
+
+double ValueOf(const ProofClosing& closing) {
+  const double least = closing.band ? closing.band->least : -kInfinity;
+  return closing.kind == ProofClosing::Kind::kNoInput ? least : std::max(least, closing.value);
+}
+
+ClaimChecker::ClaimChecker(const Network& network) : network_(network), bounder_(network) {}
+
+void ClaimChecker::Enter(ProofRegion region) {
+  region_ = std::move(region);
+  place_.reset();
+  member_ = -1;
+}
+
+// A bound that is too large may come from a choice between two lines that are as good as equal, and
+// that the engine made the other way: both ways are right.
+double ClaimChecker::Bound(std::int32_t label, const ProofClosing& closing, double member_error,
+                           std::span<const float> parameters) {
+  double bound = kInfinity;
+  for (const Ties ties : {Ties::kRule, Ties::kAsComputed, Ties::kLast}) {
+    bound = std::min(bound, BoundWith(ties, label, closing, member_error, parameters));
+    if (bound <= ValueOf(closing)) break;
+  }
+  return bound;
+}
+
+double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing& closing,
+                               double member_error, std::span<const float> parameters) {
+  using enum ProofClosing::Kind;
+  std::optional<ProofBounder::Band> band;
+  if (closing.band) band = {label, closing.band->least, closing.band->most};
+  const Place place{label, closing.band, ties};
+  if (place_ != place) {
+    place_ = place;
+    member_ = -1;
+    region_empty_ = !bounder_.EnterRegion(region_, band, ties);
+  }
+  if (region_empty_) return -kInfinity;
+  if (closing.member == ProofClosing::kEveryPair) return kInfinity;
+  const bool quick = closing.kind == kIntervals;
+  if (member_ != closing.member || quick_ != quick) {
+    member_empty_ = !bounder_.EnterMember(parameters, quick);
+    member_ = closing.member;
+    quick_ = quick;
+  }
+  if (member_empty_) return -kInfinity;
+  const bool lines = closing.kind == kLines || closing.kind == kMultipliers;
+  const ProofBounder::Question question{label, closing.other, lines ? closing.below : closing.other,
+                                        member_error};
+  switch (closing.kind) {
+    case kNoInput:
+      return kInfinity;
+    case kIntervals:
+      return bounder_.BoundByIntervals(question);
+    case kLines:
+      return bounder_.BoundByLines(question, closing.lambda);
+    case kMultipliers:
+      return bounder_.Bound(question, closing.lambda, closing.multipliers);
+    case kMoments:
+      if (!moments_) moments_ = std::make_unique<ProofMoments>(network_);
+      return moments_->Bound(bounder_, question, band, parameters, closing.multipliers);
+  }
+  return kInfinity;
+}
+
+}  // namespace lucid
