@@ -52,8 +52,8 @@ void Warn(const Session& session, const Guard& guard, Standing standing) {
 // The rows of the file, canonical.
 Result<std::vector<float>> ReadRows(const Guard& guard, const std::string& path) {
   LUCID_ASSIGN(auto source, OpenSource(path));
-  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, guard.schema(),
-                                                     /*clip=*/false, /*label_required=*/false));
+  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, guard.schema(), {},
+                                                     /*label_required=*/false));
   std::vector<float> rows, x(static_cast<std::size_t>(guard.features()));
   std::int32_t ignored_label = 0;
   while (true) {

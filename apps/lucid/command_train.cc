@@ -15,6 +15,7 @@ struct TrainArguments {
   std::string data, arch = "2x50", out, shard, preset = "paper", schedule, reference;
   LoadOptions load;
   EnsembleOptions ensemble;
+  std::vector<double> population_total;
   std::vector<std::string> merge;
   const CLI::Option* merging = nullptr;  // given, perhaps without a folder
   const CLI::App* command = nullptr;     // says what was given
@@ -35,6 +36,16 @@ Json PrivateJson(const TrainSummary& s) {
           {"not_finite", s.not_finite}};
 }
 
+Json PopulationJson(const TrainSummary& s) {
+  if (!s.population) return nullptr;
+  const auto amount = [](const PrivacyTotal& total) {
+    return Json{{"epsilon", total.epsilon}, {"delta", total.delta}};
+  };
+  return {{"name", s.population->name},
+          {"total", amount(s.population->total)},
+          {"spent", amount(s.population->spent)}};
+}
+
 nlohmann::ordered_json ToJson(const TrainSummary& s) {
   const auto number = [](double value) {
     return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
@@ -49,6 +60,8 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
                                  : s.expected_from_data ? Json("data")
                                                         : Json("declared")},
           {"private", PrivateJson(s)},
+          {"population", PopulationJson(s)},
+          {"dropped_rows", s.dropped},
           {"declared",
            s.declared ? Json{{"r", s.declared->r}, {"bound", s.declared->bound()}} : Json(nullptr)},
           {"members", s.members},
@@ -75,10 +88,17 @@ std::string PromiseText(const TrainSummary& s) {
         s.unit == "row" ? "row" : "unit of column " + s.unit,
         s.declared ? "" : "; it needs declared bounds: --declare");
   }
-  text += fmt::format(
-      "promise labels: {} (adjacency: {}){}\n",
-      s.not_finite > 0 ? "no, some members are not finite" : "after lucid bound has certified it",
-      s.adjacency, s.partial ? ", only for the units that have a member" : "");
+  if (s.population) {
+    text +=
+        fmt::format("population {}: epsilon {:.6g} of {}, delta {:.3g} of {} are spent\n",
+                    s.population->name, s.population->spent.epsilon, s.population->total.epsilon,
+                    s.population->spent.delta, s.population->total.delta);
+  }
+  text += fmt::format("promise labels: {} (adjacency: {}){}\n",
+                      s.units == 0       ? "nothing to certify, there are no rows"
+                      : s.not_finite > 0 ? "no, some members are not finite"
+                                         : "after lucid bound has certified it",
+                      s.adjacency, s.partial ? ", only for the units that have a member" : "");
   return text;
 }
 
@@ -86,7 +106,8 @@ std::string ToText(const TrainSummary& s, std::string_view done) {
   std::string text = fmt::format(
       "{} networks of {} parameters{}\n", s.members + (s.complete ? 1 : 0), s.parameters,
       s.partial ? fmt::format(" (partial: {} of {} leave-one-outs)", s.members, s.units) : "");
-  if (s.complete) {
+  if (s.dropped > 0) text += fmt::format("{} rows did not encode and were dropped\n", s.dropped);
+  if (s.complete && std::isfinite(s.train_accuracy)) {
     text += fmt::format("train accuracy {:.2f} %", 100 * s.train_accuracy);
     if (std::isfinite(s.test_accuracy)) {
       text += fmt::format(", test accuracy {:.2f} %", 100 * s.test_accuracy);
@@ -122,6 +143,10 @@ void ApplyRecipe(const TrainArguments& arguments, std::int64_t rows, TrainOption
 Result<ExitCode> RunTrain(const Session& session, const TrainArguments& arguments) {
   EnsembleOptions options = arguments.ensemble;
   options.train.seed = session.seed;
+  options.seed_from_entropy = arguments.command->count("--seed") == 0;
+  if (!arguments.population_total.empty()) {
+    options.population_total = {arguments.population_total[0], arguments.population_total[1]};
+  }
   options.threads = session.threads;
   options.command = session.arguments;
   if (!arguments.shard.empty()) {
@@ -133,8 +158,7 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
     return InvalidInput("--rows chooses by looking at the data: private training takes all rows");
   }
   LoadOptions load = arguments.load;
-  // Private training is total: a value that does not fit is clipped, by a rule about its row alone.
-  load.clip = load.clip || is_private;
+  load.total = is_private;
   LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, load));
   ApplyRecipe(arguments, dataset.train.rows(), options.train);
   // Without a unit column every row is a unit of its own.
@@ -183,6 +207,15 @@ void AddPrivateOptions(CLI::App& command, TrainArguments& arguments) {
                      "File of the secret that noise comes from (default: RUN/secret, made anew)");
   command.add_flag("--seeded-noise", arguments.ensemble.seeded_noise,
                    "Noise from --seed, to repeat an experiment: nothing is private");
+  CLI::Option* population =
+      command.add_option("--population", arguments.ensemble.population_file,
+                         "File that holds what private trainings on the same people cost, and may");
+  command
+      .add_option("--population-total", arguments.population_total,
+                  "EPSILON,DELTA of all trainings on them together: makes that file")
+      ->delimiter(',')
+      ->expected(2)
+      ->needs(population);
   command
       .add_option("--declare", arguments.ensemble.declare,
                   "Declare bounds: this share of N's median confidence (private: 0.05)")
@@ -197,7 +230,7 @@ void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
   for (const char* name :
        {"--preset", "--epochs", "--batch", "--lr", "--weight-decay", "--schedule", "--momentum",
         "--average-epochs", "--instruction-set", "--expected-rows", "--batches", "--clip-norm",
-        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--rows",
+        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--population", "--rows",
         "--rows-per-unit"}) {
     trainer->excludes(command.get_option(name));
   }
@@ -229,6 +262,9 @@ void AddTrainCommand(CLI::App& root, Session& session) {
                  "2x50 --out run",
                  [&session, arguments] { return RunTrain(session, *arguments); });
   arguments->command = command;
+  command->get_option("--seed")
+      ->description("Seed of weights and batches (default: from the system's entropy, in RUN/seed)")
+      ->default_str("");
   command
       ->add_option("--data", arguments->data,
                    "Folder with schema.csv, train.csv[.gz], test.csv[.gz]")

@@ -70,7 +70,7 @@ Result<File> File::CreateNew(const std::string& path, unsigned mode) {
 }
 
 Result<File> File::CreateLocked(const std::string& path) {
-  LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT));
+  LUCID_ASSIGN(const int fd, OpenDescriptor("create", path, O_RDWR | O_CREAT, 0600));
   File file(fd, path);
   LUCID_TRY(file.Lock());
   // Between opening and locking, its writer may have renamed what was opened.

@@ -19,7 +19,8 @@ class File {
   static Result<File> OpenToRead(const std::string& path);
   // Refuses an existing file. mode: as for open(2), less the process's umask.
   static Result<File> CreateNew(const std::string& path, unsigned mode = 0644);
-  // Creates the file, or takes over one whose writer died; locked (see Lock) and empty.
+  // Creates the file for its owner alone, or takes over one whose writer died; locked (see Lock)
+  // and empty.
   static Result<File> CreateLocked(const std::string& path);
   static Result<File> OpenToUpdate(const std::string& path);  // read and write, must exist
   // One that was opened in a way of its own. `fd` belongs to the File from here on.

@@ -17,12 +17,12 @@ Result<Table> LoadTable(const std::string& path, const Schema& schema, const Loa
                                     options.max_rows, options.rows_per_unit));
   }
   LUCID_ASSIGN(auto source, OpenSource(path));
-  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, schema, options.clip,
-                                                     label_required, options.unit_required));
+  LUCID_ASSIGN(TableReader reader,
+               TableReader::Open(std::move(source), path, schema, options, label_required));
   LUCID_ASSIGN(Table table, ReadTable(std::move(reader)));
   if (options.max_rows == 0 && options.rows_per_unit == 0) return table;
   table = KeepRows(table, options.max_rows, options.rows_per_unit);
-  if (table.rows() > 0) return table;
+  if (table.rows() > 0 || options.max_rows == 0) return table;
   return InvalidInput(fmt::format("{}: no unit has as few as {} rows", path, options.max_rows));
 }
 
@@ -38,7 +38,8 @@ Result<Dataset> LoadDataset(const std::string& directory, const LoadOptions& opt
   LUCID_ASSIGN(dataset.train, LoadTable(files.train, dataset.schema, training));
   dataset.test.features = dataset.train.features;
   if (!files.test.empty()) {
-    LUCID_ASSIGN(dataset.test, LoadTable(files.test, dataset.schema, {.clip = options.clip}));
+    LUCID_ASSIGN(dataset.test, LoadTable(files.test, dataset.schema,
+                                         {.clip = options.clip, .total = options.total}));
   }
   dataset.schema_digest = Sha256Of(dataset.schema.Canonical());
   const TableKeys keys = TableKeys::Of(dataset.train);

@@ -150,6 +150,38 @@ TEST(LoadTable, ClipsOnRequestAndCounts) {
   EXPECT_EQ(table.row(2)[0], 0.5f);
 }
 
+// What a row becomes, or whether it is dropped, depends on that row alone.
+TEST(LoadTable, ATotalLoadHasNoErrorForAnyRow) {
+  const Schema schema = Schema::Parse(
+                            "column,kind,offset,divisor,categories\n"
+                            "age,numeric,0,100,\nperson,unit,,,\njob,categorical,,,a|other\n"
+                            "sex,binary,,,F|M\nlabel,label,,,p|q\n",
+                            "s")
+                            .value();
+  const std::string header = "age,person,job,sex,label\n", folder = Scratch();
+  const std::string good = "50,p1,a,F,0\n", clipped = "300,p2,a,M,1\n", other = "20,p3,z,M,1\n";
+  const auto load = [&](const std::string& rows, std::int64_t per_unit = 0) {
+    return LoadTable(WriteTo(folder + "/t.csv", header + rows), schema,
+                     {.rows_per_unit = per_unit, .total = true});
+  };
+  const Table kept = load(good + clipped + other).value();
+  EXPECT_EQ(kept.dropped, 0);
+  EXPECT_EQ(kept.clipped, 1);
+  EXPECT_THAT(kept.row(1), ElementsAre(1.0F, 1.0F, 0.0F, 1.0F));
+  EXPECT_THAT(kept.row(2), ElementsAre(0.2F, 0.0F, 1.0F, 1.0F)) << "'z' is 'other'";
+  for (const char* bad : {"x,p4,a,F,0\n", "nan,p4,a,F,0\n", "1,p4,a,D,0\n", "1,p4,a,F,2\n",
+                          "1,,a,F,0\n", "1,p4,a,F\n", "1,p4,a,F,0,7\n", "\n"}) {
+    const Table table = load(good + bad + clipped + other).value();
+    EXPECT_EQ(table.dropped, 1) << bad;
+    EXPECT_EQ(TableDigest(table), TableDigest(kept)) << bad;
+    EXPECT_EQ(load(bad)->rows(), 0) << bad;
+  }
+  EXPECT_EQ(load("")->rows(), 0);
+  EXPECT_EQ(load("", 3)->rows(), 0);
+  EXPECT_FALSE(load("1,p4,\"a,F,0\n").ok()) << "no CSV";
+  EXPECT_FALSE(LoadTable(WriteTo(folder + "/t.csv", header + other), schema).ok());
+}
+
 TEST(LoadTable, TheLabelMayBeAbsentOnlyOnRequest) {
   const std::string path = WriteTo(Scratch() + "/t.csv", "age,job\n50,a\n");
   const Table table = LoadTable(path, TestSchema(), {}, false).value();

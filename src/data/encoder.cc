@@ -29,7 +29,8 @@ Error InColumn(const Column& column, std::string_view what) {
 
 }  // namespace
 
-Encoder::Encoder(Schema schema, bool clip) : schema_(std::move(schema)), clip_(clip) {
+Encoder::Encoder(Schema schema, bool clip, bool other)
+    : schema_(std::move(schema)), clip_(clip), other_(other) {
   const auto columns = schema_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
     if (!columns[c].is_feature()) continue;
@@ -77,7 +78,8 @@ Result<std::int64_t> Encoder::EncodeCell(const Plan& plan, std::string_view cell
     std::ranges::fill(out, 0.0f);
     return 0;
   }
-  const auto found = plan.index.find(cell);
+  auto found = plan.index.find(cell);
+  if (found == plan.index.end() && other_) found = plan.index.find(kOther);
   if (found == plan.index.end()) {
     return InColumn(column, fmt::format("{} is not one of its {} categories", Quoted(cell),
                                         column.categories.size()));

@@ -97,7 +97,7 @@ Result<TableSummary> SummarizeTable(const std::string& path, const Schema& schem
   std::vector<ColumnTally> tallies(schema.columns().begin(), schema.columns().end());
   LUCID_ASSIGN(auto source, OpenSource(path));
   LUCID_ASSIGN(TableReader reader,
-               TableReader::Open(std::move(source), path, schema, options.clip, true));
+               TableReader::Open(std::move(source), path, schema, options, true));
   const std::vector<std::size_t> columns(reader.columns().begin(), reader.columns().end());
   const auto visit = [&](std::span<const std::string_view> cells) {
     for (std::size_t c = 0; c < cells.size(); ++c) tallies[columns[c]].Add(cells[c]);

@@ -67,10 +67,11 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory) {
 }
 
 Result<TableReader> TableReader::Open(std::unique_ptr<ByteSource> source, const std::string& name,
-                                      const Schema& schema, bool clip, bool label_required,
-                                      bool unit_required, const CsvLimits& limits) {
-  TableReader reader(CsvReader(std::move(source), name, limits), Encoder(schema, clip));
-  LUCID_TRY(reader.ReadHeader(label_required, unit_required));
+                                      const Schema& schema, const LoadOptions& options,
+                                      bool label_required, const CsvLimits& limits) {
+  TableReader reader(CsvReader(std::move(source), name, limits),
+                     Encoder(schema, options.clip || options.total, options.total), options.total);
+  LUCID_TRY(reader.ReadHeader(label_required, options.unit_required));
   return reader;
 }
 
@@ -96,8 +97,17 @@ Status TableReader::ReadHeader(bool label_required, bool unit_required) {
 }
 
 Result<bool> TableReader::Next(std::span<float> x, std::int32_t& y) {
-  LUCID_ASSIGN(const bool more, csv_.Next());
-  if (!more) return false;
+  while (true) {
+    LUCID_ASSIGN(const bool more, csv_.Next());
+    if (!more) return false;
+    const Status status = EncodeRecord(x, y);
+    if (status.ok()) return true;
+    if (!total_) return status.error();
+    ++dropped_;
+  }
+}
+
+Status TableReader::EncodeRecord(std::span<float> x, std::int32_t& y) {
   const std::size_t columns = columns_.size();
   if (csv_.cells().size() != columns) {
     if (csv_.blank()) return csv_.ErrorHere(fmt::format("blank line, expected {} cells", columns));
@@ -109,7 +119,7 @@ Result<bool> TableReader::Next(std::span<float> x, std::int32_t& y) {
   const Result<std::int64_t> clipped = EncodeCells(x, y);
   if (!clipped.ok()) return csv_.ErrorHere(clipped.error().message);
   clipped_ += *clipped;
-  return true;
+  return Ok();
 }
 
 Result<std::int64_t> TableReader::EncodeCells(std::span<float> x, std::int32_t& y) {
@@ -138,8 +148,11 @@ Result<Table> ReadTable(TableReader reader, const RowVisitor& visit) {
     table.y.push_back(y);
     if (reader.has_unit()) table.unit_ids.emplace_back(reader.unit());
   }
-  if (table.rows() == 0) return reader.ErrorHere("the file has a header but no rows");
+  if (table.rows() == 0 && !reader.total()) {
+    return reader.ErrorHere("the file has a header but no rows");
+  }
   table.clipped = reader.clipped();
+  table.dropped = reader.dropped();
   return table;
 }
 

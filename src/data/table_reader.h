@@ -31,13 +31,14 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory);
 class TableReader {
  public:
   // Reads the header and compares it with the schema: the same columns in the same order; the label
-  // may be absent unless `label_required`, the unit unless `unit_required`.
+  // may be absent unless `label_required`, the unit unless `options.unit_required`.
   static Result<TableReader> Open(std::unique_ptr<ByteSource> source, const std::string& name,
-                                  const Schema& schema, bool clip, bool label_required,
-                                  bool unit_required = false, const CsvLimits& limits = {});
+                                  const Schema& schema, const LoadOptions& options,
+                                  bool label_required, const CsvLimits& limits = {});
 
   // Encodes the next row into `x` (schema.features() values) and `y` (-1 without a label column);
-  // false at the end. Errors name file, line, column, value and rule.
+  // false at the end. Errors name file, line, column, value and rule; with LoadOptions::total such
+  // a row is dropped instead.
   Result<bool> Next(std::span<float> x, std::int32_t& y);
 
   // The raw cells of the row, those of the label and the unit included if the file has them.
@@ -49,26 +50,29 @@ class TableReader {
   const Schema& schema() const { return encoder_.schema(); }
   const std::string& name() const { return csv_.name(); }
   std::int64_t clipped() const { return clipped_; }
+  std::int64_t dropped() const { return dropped_; }
+  bool total() const { return total_; }
   Error ErrorHere(std::string_view what) const { return csv_.ErrorHere(what); }
 
  private:
-  TableReader(CsvReader csv, Encoder encoder)
-      : csv_(std::move(csv)), encoder_(std::move(encoder)) {}
+  TableReader(CsvReader csv, Encoder encoder, bool total)
+      : csv_(std::move(csv)), encoder_(std::move(encoder)), total_(total) {}
   Status ReadHeader(bool label_required, bool unit_required);
+  Status EncodeRecord(std::span<float> x, std::int32_t& y);
   Result<std::int64_t> EncodeCells(std::span<float> x, std::int32_t& y);
 
   CsvReader csv_;
   Encoder encoder_;
   std::vector<std::size_t> columns_;
   std::optional<std::size_t> label_cell_, unit_cell_;
-  std::int64_t clipped_ = 0;
+  bool total_;
+  std::int64_t clipped_ = 0, dropped_ = 0;
   std::vector<std::string_view> features_;  // the cells without the label and the unit
 };
 
 using RowVisitor = std::function<void(std::span<const std::string_view> cells)>;
 
-// All rows. `visit` sees the raw cells of each. A file without
-// rows is an error.
+// All rows. `visit` sees the raw cells of each. A file without rows is an error unless `total`.
 Result<Table> ReadTable(TableReader reader, const RowVisitor& visit = {});
 
 }  // namespace lucid

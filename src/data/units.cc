@@ -31,6 +31,7 @@ Table Subset(const Table& table, const std::vector<char>& kept) {
   Table result;
   result.features = table.features;
   result.clipped = table.clipped;
+  result.dropped = table.dropped;
   for (std::int64_t i = 0; i < table.rows(); ++i) {
     if (kept[static_cast<std::size_t>(i)] == 0) continue;
     result.x.insert(result.x.end(), table.row(i).begin(), table.row(i).end());

@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "ensemble/builder.h"
 #include "ensemble/command_source.h"
+#include "ensemble/population.h"
 #include "ensemble/reference.h"
 #include "ensemble/run_spec.h"
 #include "ensemble/secret_file.h"
@@ -50,38 +51,74 @@ DataSize SizeOf(const Dataset& dataset, const std::vector<Unit>& units) {
   return size;
 }
 
+// The secret of a private run, and what the run says of it.
+Result<Secret> SecretOf(const Dataset& dataset, const Architecture& architecture,
+                        const EnsembleOptions& options, const std::string& run) {
+  if (options.seeded_noise) return Secret::FromSeed(options.train.seed);
+  const Digest binding = SecretBinding(dataset.schema_digest, dataset.train_digest,
+                                       architecture.Canonical(), TrainingText(options));
+  return OpenSecret(options.secret_file.empty() ? PathIn(run, kSecretFile) : options.secret_file,
+                    binding);
+}
+
+// What is wrong with a private training, whatever its data are: T is total.
+Status CheckPrivate(const Dataset& dataset, const EnsembleOptions& options) {
+  if (dataset.schema.unit_index() && dataset.rows_per_unit == 0) {
+    return InvalidInput(
+        fmt::format("private training with the unit column '{}' needs --rows-per-unit: how many "
+                    "rows of a unit there are may not decide whether it works",
+                    dataset.schema.unit_name()));
+  }
+  if (options.seeded_noise && !options.population_file.empty()) {
+    return InvalidInput("--seeded-noise is not private: no population is charged for it");
+  }
+  return Ok();
+}
+
+// The seed that was given, or RUN/seed. `shared`: by processes that cannot agree on a new one.
+Result<std::uint64_t> SeedOf(const EnsembleOptions& options, const std::string& run, bool shared) {
+  if (!options.seed_from_entropy) return options.train.seed;
+  const std::string path = PathIn(run, kSeedFile);
+  if (shared && !Exists(path)) {
+    return InvalidInput(
+        fmt::format("shards share a seed, and there is no '{}': give one with --seed", path));
+  }
+  return OpenSeed(path);
+}
+
 // Everything that is fixed before the first network is made. `secret` gets that of a private run.
 Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
                     const EnsembleOptions& asked, const std::string& run,
-                    const ProgressCallback& progress, std::stop_token stop,
+                    const ProgressCallback& progress, std::stop_token stop, bool shared_seed,
                     std::optional<Secret>& secret) {
   EnsembleOptions options = asked;
   LUCID_TRY(options.train.Validate());
-  std::vector<Unit> units = UnitsOf(dataset.train, TableKeys::Of(dataset.train));
-  LUCID_TRY(CheckData(dataset, units, architecture));
   const bool own = options.trainer.empty();
+  const bool is_private = own && options.train.method == TrainOptions::Method::kPrivate;
+  if (is_private) LUCID_TRY(CheckPrivate(dataset, options));
+  std::vector<Unit> units = UnitsOf(dataset.train, TableKeys::Of(dataset.train));
+  LUCID_TRY(CheckData(dataset, units, architecture, /*total=*/is_private));
   if (own) {
     LUCID_ASSIGN(options.train,
                  ResolveOptions(options.train, architecture, SizeOf(dataset, units)));
   }
   LUCID_TRY(MakeDirectories(run));
+  LUCID_ASSIGN(options.train.seed, SeedOf(options, run, shared_seed));
   std::optional<PrivateRun> private_run;
-  if (own && options.train.method == TrainOptions::Method::kPrivate) {
+  if (is_private) {
     LUCID_ASSIGN(const PrivacyStatement statement, PrivacyOf(options.train, architecture));
-    if (options.seeded_noise) {
-      secret = Secret::FromSeed(options.train.seed);
-    } else {
-      const Digest binding = SecretBinding(dataset.schema_digest, dataset.train_digest,
-                                           architecture.Canonical(), TrainingText(options));
-      LUCID_ASSIGN(secret, OpenSecret(options.secret_file.empty() ? PathIn(run, kSecretFile)
-                                                                  : options.secret_file,
-                                      binding));
-    }
+    LUCID_ASSIGN(secret, SecretOf(dataset, architecture, options, run));
     private_run = PrivateRun{statement, DigestOf(*secret), options.seeded_noise};
   }
   LUCID_ASSIGN(StoreSpec spec,
                WholeRun(dataset, units, architecture, options,
                         private_run ? std::optional(private_run->secret) : std::nullopt));
+  std::optional<PopulationAccount> population;
+  if (is_private && !options.population_file.empty()) {
+    LUCID_ASSIGN(population,
+                 ChargePopulation(options.population_file, options.population_total,
+                                  {options.train.epsilon, options.train.delta}, spec.run_key));
+  }
   spec.rows = ShardOf(spec.rows, options.shard);
   const std::string file = options.shard.count == 1 ? kEnsembleFile : ShardFile(options.shard);
   const bool partial = options.members != 0 && options.members < std::ssize(units);
@@ -101,6 +138,7 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
     job.expected_from_data = asked.train.expected_rows == 0;
   }
   job.private_run = private_run;
+  job.population = population;
   return job;
 }
 
@@ -214,6 +252,8 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::stri
   summary.expected_rows = job.expected_rows;
   summary.expected_from_data = job.expected_from_data;
   summary.private_run = job.private_run;
+  summary.population = job.population;
+  summary.dropped = job.dataset.train.dropped;
   summary.members = static_cast<std::int64_t>(
       std::ranges::count_if(job.spec.rows, [](std::int64_t row) { return row >= 0; }));
   summary.trained_now = trained_now;
@@ -241,7 +281,7 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   LUCID_TRY(SaveNetwork(network, network_path));
 
   const Evaluator evaluator(network);
-  summary.train_accuracy = Accuracy(evaluator, job.dataset.train);
+  if (summary.rows > 0) summary.train_accuracy = Accuracy(evaluator, job.dataset.train);
   if (job.dataset.test.rows() > 0) summary.test_accuracy = Accuracy(evaluator, job.dataset.test);
   if (job.options.declare > 0) {
     summary.declared =
@@ -260,10 +300,11 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   manifest.unit = job.dataset.schema.unit_name();
   manifest.units = std::ssize(job.units);
   manifest.adjacency = job.adjacency;
-  manifest.partial = true;  // until the members are there
+  manifest.partial = manifest.units > 0;  // until the members are there
   manifest.expected_rows = job.expected_rows;
   manifest.expected_from_data = job.expected_from_data;
   manifest.private_run = job.private_run;
+  if (job.population) manifest.population = job.population->name;
   manifest.declared = summary.declared;
   manifest.schema = job.dataset.schema;
   manifest.architecture = job.spec.architecture;
@@ -283,8 +324,8 @@ Status WriteManifest(const Job& job, const Manifest& manifest) {
   return WriteFileAtomically(PathIn(job.run, kManifestFile), EncodeManifest(manifest), 0600);
 }
 
-// A private run is made from N alone: N, its bounds and the manifest are there before the members,
-// and nothing that happens to a member changes them.
+// A private run is made from N alone: N, its bounds and the manifest are there before the members
+// (the shard that has N writes them), and nothing that happens to a member changes them.
 Status PublishPrivateNetwork(const Job& job, Store& store, const NetworkSource& source) {
   std::vector<float> parameters(static_cast<std::size_t>(job.spec.architecture.parameters()));
   LUCID_ASSIGN(const bool there, store.Read(0, parameters));
@@ -296,7 +337,6 @@ Status PublishPrivateNetwork(const Job& job, Store& store, const NetworkSource& 
     LUCID_TRY(store.Write(0, parameters));
     LUCID_TRY(store.Sync());
   }
-  if (!job.whole()) return Ok();
   TrainSummary summary = Summarize(job, 0, source.name());
   LUCID_ASSIGN(const Manifest manifest, PublishNetwork(job, store, summary));
   return WriteManifest(job, manifest);
@@ -392,7 +432,8 @@ Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& a
                                    const ProgressCallback& progress, std::stop_token stop) {
   LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(options.instruction_set));
   std::optional<Secret> secret;
-  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop, secret));
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop,
+                                      /*shared_seed=*/options.shard.count > 1, secret));
   if (options.trainer.empty()) return BuildRun(job, GroupSource(job, set, std::move(secret)));
   const CommandSource source(job);
   // A run that goes on was tried when it began.
@@ -463,7 +504,8 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
   EnsembleOptions whole = options;
   whole.shard = {};
   std::optional<Secret> secret;
-  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop, secret));
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop,
+                                      /*shared_seed=*/true, secret));
   LUCID_TRY(ReopenWithoutManifest(job));
   if (Exists(job.target)) return AlreadyThere(job, "merged");
   LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));

@@ -29,6 +29,7 @@ struct Job {
   std::int64_t expected_rows = 0;
   bool expected_from_data = false;
   std::optional<PrivateRun> private_run = {};
+  std::optional<PopulationAccount> population = {};
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   bool whole() const { return options.shard.count == 1; }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -39,6 +41,21 @@ Result<std::vector<std::int64_t>> RowsOf(const Manifest& manifest, const Safeten
   return rows;
 }
 
+// Members of a private run may be of any value, and the manifest says of none here that it is not
+// finite. Nothing may be proved of such a one, whatever the manifest says.
+Status CheckFinite(const Ensemble& ensemble, const std::string& path) {
+  std::vector<float> parameters(ensemble.network().parameters.size());
+  for (std::int64_t i = 0; i < ensemble.members(); ++i) {
+    ensemble.CopyParameters(i, parameters);
+    if (std::ranges::all_of(parameters, [](float v) { return std::isfinite(v); })) continue;
+    return Mismatch(
+        fmt::format("'{}': the network without row {} is not finite, and the manifest "
+                    "does not say so",
+                    path, ensemble.RowOf(i)));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 struct Ensemble::Impl {
@@ -58,7 +75,8 @@ Result<Dataset> LoadRunData(const Manifest& manifest) {
   LUCID_ASSIGN(Dataset dataset,
                LoadDataset(manifest.data_directory, {.clip = true,
                                                      .max_rows = manifest.max_rows,
-                                                     .rows_per_unit = manifest.rows_per_unit}));
+                                                     .rows_per_unit = manifest.rows_per_unit,
+                                                     .total = manifest.private_run.has_value()}));
   if (manifest.format == 1) {
     // Format 1 kept the first rows, and its digests are of tables as they stand.
     Table& train = dataset.train;
@@ -104,6 +122,10 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
   LUCID_ASSIGN(RunNetwork opened, OpenRunNetwork(run));
   Manifest& manifest = opened.manifest;
   Network& network = opened.network;
+  if (manifest.units == 0) {
+    return InvalidInput(
+        fmt::format("'{}' was trained on no rows: there is no member to look at", run));
+  }
   if (manifest.members == 0) {
     return InvalidInput(fmt::format(
         "'{}' has its network but not its members yet: lucid train --resume goes on", run));
@@ -141,6 +163,7 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
                   first.size() * sizeof(float)) != 0) {
     return Mismatch(fmt::format("'{}' is not the first network of '{}'", network_path, store_path));
   }
+  if (ensemble.manifest().private_run) LUCID_TRY(CheckFinite(ensemble, store_path));
   return ensemble;
 }
 

@@ -302,11 +302,11 @@ Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& n
         members));
   }
   const std::string training = ImportedText(digest);
-  StoreSpec spec{
-      n.architecture,
-      RunKey(2, dataset.schema_digest, dataset.train_digest, n.architecture.Canonical(), training),
-      {-1},
-      dataset.train_order};
+  StoreSpec spec{n.architecture,
+                 RunKey(2, {dataset.schema_digest, dataset.train_digest, rows, std::ssize(units),
+                            n.architecture.Canonical(), training}),
+                 {-1},
+                 dataset.train_order};
   spec.rows.insert(spec.rows.end(), found->rows().begin(), found->rows().end());
   LUCID_TRY(MakeDirectories(run));
   EnsembleOptions building;

@@ -71,17 +71,18 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
   }
   const std::optional<Digest> secret =
       m.private_run ? std::optional(m.private_run->secret) : std::nullopt;
-  if (RunKey(m.format, m.schema_digest, m.train_digest, m.architecture.Canonical(), m.training,
-             secret) != m.run_key) {
+  if (RunKey(m.format, {m.schema_digest, m.train_digest, m.rows, m.units,
+                        m.architecture.Canonical(), m.training, secret}) != m.run_key) {
     return inconsistent("data, architecture and training do not give the run key it names");
   }
   if (m.architecture.inputs() != m.schema.features() ||
       m.architecture.classes() != m.schema.classes()) {
     return inconsistent("architecture and schema do not fit each other");
   }
-  const bool begun = m.private_run.has_value() && m.members == 0;  // N is there, members are not
-  if (m.rows < 2 || m.rows > kMaxRows || m.units < 2 || m.units > m.rows ||
-      (m.members < 1 && !begun) || m.members > m.units || m.partial != (m.members < m.units) ||
+  // Of a private run N is there before the members, and its data may be any set of rows.
+  const std::int64_t least = m.private_run ? 0 : 2, fewest = m.private_run ? 0 : 1;
+  if (m.rows < least || m.rows > kMaxRows || m.units < least || m.units > m.rows ||
+      m.members < fewest || m.members > m.units || m.partial != (m.members < m.units) ||
       m.not_finite < 0 || m.not_finite > m.members) {
     return inconsistent("rows, units, members and partial contradict each other");
   }
@@ -91,12 +92,17 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
   if (is_private != m.private_run.has_value()) {
     return inconsistent("training and 'private' contradict each other");
   }
+  if (m.unit != m.schema.unit_name()) return inconsistent("unit and schema contradict each other");
+  if ((m.adjacency == Adjacency::kUnitRemoved) != (m.format == 2 && options.ok())) {
+    return inconsistent("training and adjacency contradict each other");
+  }
   if (!is_private) return Ok();
   // The promise follows from the options: it is computed again, not believed.
   const Result<PrivacyStatement> statement = PrivacyOf(*options, m.architecture);
   if (!statement.ok() || !(statement->spent <= m.private_run->statement.epsilon * (1 + 1e-9)) ||
       m.private_run->statement.epsilon != options->epsilon ||
-      m.private_run->statement.delta != options->delta) {
+      m.private_run->statement.delta != options->delta ||
+      m.expected_rows != options->expected_rows || m.expected_from_data) {
     return inconsistent("the training does not keep the epsilon and delta it names");
   }
   return Ok();
@@ -142,6 +148,7 @@ std::string EncodeManifest(const Manifest& m) {
   json["parameters"] = m.architecture.parameters();
   json["training"] = m.training;
   json["private"] = m.private_run ? ToJson(*m.private_run) : Json(nullptr);
+  json["population"] = m.population.empty() ? Json(nullptr) : Json(m.population);
   json["declared"] = m.declared ? ToJson(*m.declared) : Json(nullptr);
   json["members"] = m.members;
   json["partial"] = m.partial;
@@ -203,6 +210,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
       m.expected_from_data = read.Text("/expected_rows_from") == "data";
     }
     if (!read.IsNull("/private")) m.private_run = ReadPrivateRun(read);
+    if (!read.IsNull("/population")) m.population = read.Text("/population");
     if (!read.IsNull("/declared")) m.declared = ReadDeclaredBounds(read);
     m.not_finite = read.Whole("/not_finite");
     m.order_digest = read.Sha256("/hashes/order");

@@ -134,6 +134,7 @@ TEST_F(PrivateRunTest, ShardsShareTheSecretAndGiveTheSameBytes) {
     EnsembleOptions shard = options;
     shard.shard = {i, 2};
     ASSERT_TRUE(Train("cut", shard).ok());
+    EXPECT_EQ(OpenRunNetwork(Folder("cut")).ok(), i == 1) << "the first shard has N";
   }
   const auto merged = MergeShards(dataset_, net_, options, Folder("cut"), {Folder("cut")});
   ASSERT_TRUE(merged.ok()) << merged.error().message;
@@ -160,6 +161,168 @@ TEST_F(PrivateRunTest, AnEditedPromiseIsNotBelieved) {
   json["private"] = nullptr;
   ASSERT_TRUE(WriteFileAtomically(path, json.dump()).ok());
   EXPECT_FALSE(OpenRunNetwork(Folder("run")).ok());
+}
+
+// T is total: any set of rows is trained on, none included.
+TEST_F(PrivateRunTest, NoRowsAndOneRowAreDataLikeAnyOther) {
+  for (const std::int64_t rows : {0, 1}) {
+    Dataset few = dataset_;
+    few.train.x.resize(static_cast<std::size_t>(3 * rows));
+    few.train.y.resize(static_cast<std::size_t>(rows));
+    few.train_digest = TableDigest(few.train);
+    few.train_order = OrderDigest(TableKeys::Of(few.train));
+    EnsembleOptions options = options_;
+    options.seeded_noise = true;
+    const std::string name = Folder("rows" + std::to_string(rows));
+    const auto summary = TrainEnsemble(few, net_, options, name);
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    EXPECT_EQ(summary->members, rows);
+    EXPECT_FALSE(summary->partial);
+    const auto n = OpenRunNetwork(name);
+    ASSERT_TRUE(n.ok()) << n.error().message;
+    EXPECT_TRUE(n->manifest.declared);
+    if (rows == 0) {
+      EXPECT_THAT(Ensemble::Open(name).error().message, HasSubstr("no rows"));
+      options.resume = true;
+      EXPECT_TRUE(TrainEnsemble(few, net_, options, name).ok()) << "again";
+    } else {
+      // Its one member is training on nothing: rule R.
+      EXPECT_EQ(Ensemble::Open(name)->Member(0).parameters,
+                OpenRunNetwork(Folder("rows0"))->network.parameters);
+    }
+  }
+  EnsembleOptions plain;
+  Dataset none = dataset_;
+  none.train.x.clear();
+  none.train.y.clear();
+  EXPECT_THAT(TrainEnsemble(none, net_, plain, Folder("plain")).error().message,
+              HasSubstr("at least 2"));
+}
+
+TEST_F(PrivateRunTest, ANetworkThatDivergesBecomesZerosAndMembersEndNothing) {
+  EnsembleOptions options = options_;
+  options.train.rate = 1000;
+  options.train.weight_decay = 100;
+  const auto summary = Train("run", options);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->not_finite, 37);
+  const auto n = OpenRunNetwork(Folder("run"));
+  ASSERT_TRUE(n.ok()) << n.error().message;
+  EXPECT_THAT(n->network.parameters, testing::Each(0.0F));
+  EXPECT_EQ(n->manifest.declared->median, 0);
+  EXPECT_THAT(Ensemble::Open(Folder("run")).error().message, HasSubstr("not finite"));
+  // Who denies it is not believed.
+  const std::string path = Folder("run") + "/" + kManifestFile;
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(ReadTextFile(path).value());
+  json["not_finite"] = 0;
+  ASSERT_TRUE(WriteFileAtomically(path, json.dump()).ok());
+  EXPECT_THAT(Ensemble::Open(Folder("run")).error().message, HasSubstr("does not say so"));
+}
+
+// Whether training works must not depend on how many rows somebody has.
+TEST_F(PrivateRunTest, AUnitColumnNeedsTheNumberOfRowsOfAUnit) {
+  Dataset people = dataset_;
+  people.schema = Schema::Parse(
+                      "column,kind,offset,divisor,categories\na,numeric,0,1,\nb,numeric,0,1,\n"
+                      "c,numeric,0,1,\nwho,unit,,,\nlabel,label,,,no|yes\n",
+                      "schema")
+                      .value();
+  people.schema_digest = Sha256Of(people.schema.Canonical());
+  for (std::int64_t i = 0; i < 37; ++i) people.train.unit_ids.push_back("p" + std::to_string(i));
+  people.train_digest = TableDigest(people.train);
+  people.train_order = OrderDigest(TableKeys::Of(people.train));
+  EXPECT_THAT(TrainEnsemble(people, net_, options_, Folder("run")).error().message,
+              HasSubstr("--rows-per-unit"));
+  people.rows_per_unit = 1;
+  EXPECT_TRUE(TrainEnsemble(people, net_, options_, Folder("run")).ok());
+}
+
+TEST_F(PrivateRunTest, APopulationIsChargedBeforeTheFirstStepAndOnceForARun) {
+  EnsembleOptions options = options_;
+  options.population_file = Folder("clinic.population");
+  EXPECT_THAT(Train("a", options).error().message, HasSubstr("--population-total"));
+  options.population_total = {2.5, 1e-5};
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_FALSE(Train("a", options, stop.get_token()).ok()) << "stopped before anything is trained";
+  options.resume = true;
+  auto summary = Train("a", options);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  ASSERT_TRUE(summary->population);
+  EXPECT_EQ(summary->population->spent.epsilon, 1) << "once";
+  EXPECT_EQ(Ensemble::Open(Folder("a"))->manifest().population, "clinic");
+  options.resume = false;
+  options.population_total = {};
+  summary = Train("b", options);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_EQ(summary->population->spent.epsilon, 2);
+  EXPECT_EQ(summary->population->spent.delta, 2e-6);
+  EXPECT_THAT(Train("c", options).error().message, HasSubstr("spends again"));
+  EXPECT_FALSE(fs::exists(Folder("c") + "/" + kManifestFile));
+  options.population_total = {100, 1e-5};
+  EXPECT_THAT(Train("c", options).error().message, HasSubstr("declared once"));
+  options.population_total = {};
+  options.seeded_noise = true;
+  EXPECT_THAT(Train("d", options).error().message, HasSubstr("not private"));
+  ASSERT_TRUE(WriteFileAtomically(options.population_file, "lucid-population-1\ntotal 9\n").ok());
+  options.seeded_noise = false;
+  EXPECT_THAT(Train("e", options).error().message, HasSubstr("damaged"));
+}
+
+TEST_F(PrivateRunTest, TheSeedComesFromEntropyUnlessItIsGivenAndStaysWithTheRun) {
+  EnsembleOptions options;
+  options.train.epochs = 3;
+  options.seed_from_entropy = true;
+  options.train.expected_rows = 40;
+  ASSERT_TRUE(Train("a", options).ok());
+  ASSERT_TRUE(Train("b", options).ok());
+  EXPECT_NE(StoreDigest("a"), StoreDigest("b"));
+  options.resume = true;
+  const auto again = Train("a", options);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->trained_now, 0);
+  struct stat status {};
+  for (const char* file : {kSeedFile, kNetworkFile, kEnsembleFile, kManifestFile}) {
+    ASSERT_EQ(::stat((Folder("a") + "/" + file).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600U) << file;
+  }
+  options.shard = {1, 2};
+  EXPECT_THAT(Train("c", options).error().message, HasSubstr("--seed"));
+  ASSERT_TRUE(WriteFileAtomically(Folder("b") + "/" + kSeedFile, "lucid-seed-1\n12x\n").ok());
+  options.shard = {};
+  EXPECT_THAT(Train("b", options).error().message, HasSubstr("damaged"));
+}
+
+// What a manifest says of the data is in the run key: a forged one is noticed.
+TEST_F(PrivateRunTest, EditedCountsAreNoticed) {
+  EnsembleOptions options;
+  options.train.epochs = 1;
+  options.train.expected_rows = 40;
+  options.members = 5;
+  ASSERT_TRUE(Train("run", options).ok());
+  const std::string path = Folder("run") + "/" + kManifestFile;
+  const nlohmann::ordered_json good = nlohmann::ordered_json::parse(ReadTextFile(path).value());
+  const auto expect_refused = [&](const nlohmann::ordered_json& json) {
+    ASSERT_TRUE(WriteFileAtomically(path, json.dump()).ok());
+    const auto opened = OpenRunNetwork(Folder("run"));
+    ASSERT_FALSE(opened.ok()) << json.dump();
+    EXPECT_THAT(opened.error().message, HasSubstr("edited or damaged"));
+  };
+  nlohmann::ordered_json json = good;
+  json["data"]["rows"] = 38;
+  expect_refused(json);
+  json = good;  // a part of the members that passes for all of them
+  json["units"] = 5;
+  json["partial"] = false;
+  expect_refused(json);
+  json = good;
+  json["unit"] = "person";
+  expect_refused(json);
+  json = good;
+  json["adjacency"] = "as trained elsewhere";
+  expect_refused(json);
+  ASSERT_TRUE(WriteFileAtomically(path, good.dump()).ok());
+  EXPECT_TRUE(OpenRunNetwork(Folder("run")).ok());
 }
 
 TEST_F(PrivateRunTest, RowsInAnotherOrderAreTheSameRunButNotTheSameNumbers) {
@@ -232,7 +395,8 @@ TEST_F(PrivateRunTest, RunsOfFormatOneAreReadAsBlanked) {
   fs::create_directories(run);
   TrainOptions old;
   const Digest train = BlankedTableDigest(dataset_.train);
-  const Digest key = RunKey(1, dataset_.schema_digest, train, net_.Canonical(), old.Canonical());
+  const Digest key =
+      RunKey(1, {dataset_.schema_digest, train, 37, 37, net_.Canonical(), old.Canonical()});
   const StoreSpec spec{net_, key, BlankedNetworkRows(37, 0), std::nullopt};
   Network n{net_, std::vector<float>(static_cast<std::size_t>(net_.parameters()), 0.25F)};
   {

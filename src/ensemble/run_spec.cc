@@ -30,16 +30,18 @@ Result<Shard> Shard::Parse(const std::string& text) {
   return shard;
 }
 
-Digest RunKey(int format, const Digest& schema, const Digest& train,
-              const std::string& architecture, const std::string& training,
-              const std::optional<Digest>& secret) {
+Digest RunKey(int format, const RunContents& contents) {
   Hasher hasher;
   hasher.Text(format == 1 ? "lucid-run-1" : "lucid-run-2")
-      .Bytes(std::as_bytes(std::span(schema.bytes)))
-      .Bytes(std::as_bytes(std::span(train.bytes)))
-      .Text(architecture)
-      .Text(training);
-  if (secret) hasher.Bytes(std::as_bytes(std::span(secret->bytes)));
+      .Bytes(std::as_bytes(std::span(contents.schema.bytes)))
+      .Bytes(std::as_bytes(std::span(contents.train.bytes)))
+      .Text(contents.architecture)
+      .Text(contents.training);
+  if (format != 1) {
+    hasher.Number(static_cast<std::uint64_t>(contents.rows))
+        .Number(static_cast<std::uint64_t>(contents.units));
+  }
+  if (contents.secret) hasher.Bytes(std::as_bytes(std::span(contents.secret->bytes)));
   return hasher.Finish();
 }
 
@@ -91,8 +93,8 @@ std::string ShardFile(const Shard& shard) {
 }
 
 Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
-                 const Architecture& architecture) {
-  if (units.size() < 2) {
+                 const Architecture& architecture, bool total) {
+  if (units.size() < 2 && !total) {
     return InvalidInput(
         fmt::format("{}: {} unit(s) in {} training row(s); leaving one out needs at least 2",
                     dataset.directory, units.size(), dataset.train.rows()));
@@ -112,10 +114,11 @@ Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& unit
     return InvalidInput(fmt::format("--members {} must be from 1 to the {} different units",
                                     options.members, units.size()));
   }
-  StoreSpec spec{architecture,
-                 RunKey(2, dataset.schema_digest, dataset.train_digest, architecture.Canonical(),
-                        TrainingText(options), secret),
-                 NetworkRows(units, options.members), dataset.train_order};
+  StoreSpec spec{
+      architecture,
+      RunKey(2, {dataset.schema_digest, dataset.train_digest, dataset.train.rows(),
+                 std::ssize(units), architecture.Canonical(), TrainingText(options), secret}),
+      NetworkRows(units, options.members), dataset.train_order};
   if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
     return InvalidInput(fmt::format("--shard {}/{}: more shards than the {} networks",
                                     options.shard.index, options.shard.count, spec.rows.size()));

@@ -10,12 +10,16 @@
 
 namespace lucid {
 
-// The digest of everything that determines a run's weights. The number of members, shards, threads
-// and the instruction set are not in it: they change no network. `format`: of the manifest, 1 or 2.
-// `secret`: of a private run.
-Digest RunKey(int format, const Digest& schema, const Digest& train,
-              const std::string& architecture, const std::string& training,
-              const std::optional<Digest>& secret = {});
+// Everything that determines a run's weights, and how much data there is. The number of members,
+// shards, threads and the instruction set are not in it: they change no network.
+struct RunContents {
+  Digest schema, train;
+  std::int64_t rows = 0, units = 0;
+  std::string architecture, training;  // canonical
+  std::optional<Digest> secret = {};   // of a private run
+};
+// `format`: of the manifest, 1 or 2. Format 1 knows neither rows nor units.
+Digest RunKey(int format, const RunContents& contents);
 
 // How the networks come to be, in one fixed spelling: part of the run key. Requires: options.train
 // is resolved unless there is a trainer command.
@@ -36,9 +40,9 @@ std::vector<std::int64_t> ShardOf(const std::vector<std::int64_t>& rows, const S
 
 std::string ShardFile(const Shard& shard);  // "shard-2-of-8.safetensors"
 
-// Errors: data of less than two units, or an architecture that does not fit it.
+// Errors: data of less than two units (unless `total`), or an architecture that does not fit it.
 Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
-                 const Architecture& architecture);
+                 const Architecture& architecture, bool total = false);
 
 // Checks options against the data and lays out the store of the whole run. Requires: resolved
 // options, as for TrainingText.

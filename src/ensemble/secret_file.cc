@@ -4,6 +4,8 @@
 #include <sodium.h>
 #include <sys/stat.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -13,7 +15,7 @@
 namespace lucid {
 namespace {
 
-constexpr std::string_view kHeader = "lucid-secret-1";
+constexpr std::string_view kHeader = "lucid-secret-1", kSeedHeader = "lucid-seed-1";
 
 Result<Secret> Read(const std::string& path, const Digest& binding) {
   struct stat status {};
@@ -77,6 +79,23 @@ Result<Secret> OpenSecret(const std::string& path, const Digest& binding) {
     sodium_memzero(bytes.bytes.data(), bytes.bytes.size());
   }
   return Read(path, binding);
+}
+
+Result<std::uint64_t> OpenSeed(const std::string& path) {
+  std::error_code ignored;
+  std::uint64_t seed = 0;
+  if (!std::filesystem::exists(path, ignored)) {
+    LUCID_ASSIGN(const Secret fresh, Secret::FromEntropy());
+    std::memcpy(&seed, fresh.bytes().data(), sizeof(seed));
+    LUCID_TRY(WriteFileAtomically(path, fmt::format("{}\n{}\n", kSeedHeader, seed), 0600));
+    return seed;
+  }
+  LUCID_ASSIGN(const std::string text, ReadTextFile(path, 4096));
+  const std::string format = fmt::format("{}\n%{}", kSeedHeader, SCNu64);
+  // NOLINTNEXTLINE(cert-err34-c): what was scanned must give the whole text again.
+  std::sscanf(text.c_str(), format.c_str(), &seed);
+  if (text == fmt::format("{}\n{}\n", kSeedHeader, seed)) return seed;
+  return InvalidInput(fmt::format("'{}' is not a seed of this program, or damaged", path));
 }
 
 Digest DigestOf(const Secret& secret) {

@@ -20,6 +20,10 @@ Digest SecretBinding(const Digest& schema, const Digest& train, const std::strin
 // another binding; no entropy; kIo.
 Result<Secret> OpenSecret(const std::string& path, const Digest& binding);
 
+// The seed in `path`, or a new one from the system's entropy, written there (0600). Errors: a file
+// that is damaged; no entropy; kIo.
+Result<std::uint64_t> OpenSeed(const std::string& path);
+
 // SHA-256 of the secret, under a name of its own.
 Digest DigestOf(const Secret& secret);
 

@@ -54,7 +54,7 @@ Status SaveNetwork(const Network& network, const std::string& path) {
   std::string bytes = header.Encode();
   bytes.append(reinterpret_cast<const char*>(network.parameters.data()),
                network.parameters.size() * sizeof(float));
-  return WriteFileAtomically(path, bytes);
+  return WriteFileAtomically(path, bytes, 0600);  // it is made of people's rows
 }
 
 Result<Network> LoadNetwork(const std::string& path) {

@@ -48,7 +48,7 @@ class UnitNorms {
         const V inputs = hn::Add(Dot<kShared>(in, taps, r, r), one);
         const V product = hn::Mul(Dot<false>(delta, filters, r, r), inputs);
         StoreAt(hn::Add(LoadAt(own_, r), product), own_, r);
-        StoreAt(Larger(LoadAt(largest_, r), inputs), largest_, r);
+        StoreAt(LargerOf(LoadAt(largest_, r), inputs), largest_, r);
         for (std::int64_t other = first; other < r; ++other) {
           const V twice =
               hn::Mul(hn::Set(D(), 2.0f), hn::Mul(Dot<false>(delta, filters, other, r),
@@ -99,18 +99,14 @@ class UnitNorms {
     }
     squared = hn::Add(squared, LoadAt(filters_, at));
     finite = hn::And(finite, hn::Le(squared, hn::Set(d, std::numeric_limits<float>::max())));
-    V scale = Smaller(one, hn::Div(clip, hn::Sqrt(squared)));
+    V scale = SmallerOf(one, hn::Div(clip, hn::Sqrt(squared)));
     if (end - first > 1) {
-      scale = Smaller(scale, hn::Div(hn::Mul(hn::Set(d, kMaxRowsPerUnit), clip), sum));
+      scale = SmallerOf(scale, hn::Div(hn::Mul(hn::Set(d, kMaxRowsPerUnit), clip), sum));
     }
     return {hn::IfThenElseZero(finite, scale), finite};
   }
 
  private:
-  // hn::Min and hn::Max treat NaN as the machine likes; these two do the same everywhere.
-  static HWY_INLINE V Smaller(V a, V b) { return hn::IfThenElse(hn::Lt(b, a), b, a); }
-  static HWY_INLINE V Larger(V a, V b) { return hn::IfThenElse(hn::Le(b, a), a, b); }
-
   template <bool kShared>
   static HWY_INLINE V Dot(const float* values, std::span<const std::int32_t> items, std::int64_t r,
                           std::int64_t s) {

@@ -36,7 +36,7 @@ Clipping Clipping::Of(const TrainOptions& options, const Architecture& architect
   c.room = static_cast<std::int64_t>(std::floor(((1 << 22) - 256) / (clip * (1 + eta))));
   const double roundings = 1.5 * unit * std::sqrt(static_cast<double>(architecture.parameters()));
   c.sensitivity = std::nextafter((1 + eta) * clip + roundings, kInfinity) * (1 + 0x1p-50);
-  c.unit_slack = static_cast<float>((w + unit * unit + 8) * 0x1p-23);
+  c.unit_slack = static_cast<float>((w + layers * unit * unit + 8) * 0x1p-23);
   const auto rows = static_cast<double>(options.expected_rows);
   const double expected = options.method == TrainOptions::Method::kPrivate
                               ? std::min(static_cast<double>(options.batch), rows)

@@ -34,8 +34,11 @@ struct Clipping {
   float offset = 0;        // M
   std::int64_t room = 0;   // rows (each of at most C) between two moves to the integers
   double sensitivity = 0;  // Delta, in grid units, rounded up
-  float unit_slack = 0;    // (w + R^2 + 8) 2^-23: charged for cross terms of a unit that cancel
-  float scale = 0;         // gradient = integer sum * scale: g over the expected batch size
+  // (w + layers R^2 + 8) 2^-23 of the squared sum of its rows' norms: charged for the cross terms
+  // of a unit, which may cancel. Each is a dot product of at most w terms; they are at most
+  // R^2 / 2 in each layer, added one by one.
+  float unit_slack = 0;
+  float scale = 0;  // gradient = integer sum * scale: g over the expected batch size
 
   // Requires: resolved options of the method kClipped or kPrivate.
   static Clipping Of(const TrainOptions& options, const Architecture& architecture);

@@ -102,64 +102,114 @@ TEST(Clipping, LeavingARowOutMovesASumByItsOwnPartAndOneAndAHalf) {
   EXPECT_GT(worst, 1.4) << "ties that turn are among what was tried";
 }
 
-// The scale of a unit of dense layers as the kernels compute it, beside its norm in 113 bits.
-TEST(Clipping, NoUnitIsLargerThanTheClipByMoreThanIsCharged) {
-  Stream stream(2, "norms");
+// The scale of a unit as the kernels compute it, beside its norm in 113 bits: one to three dense
+// layers, one to eight rows that cancel or do not, and the gradient of a convolution's filters.
+class UnitInFloats {
+ public:
   __extension__ using Quad = __float128;
-  for (int trial = 0; trial < 3000; ++trial) {
-    const std::size_t rows = 1 + stream.Below(4), inputs = 1 + stream.Below(60),
-                      outputs = 1 + stream.Below(60);
-    TrainOptions options = OptionsOf(Method::kPrivate);
-    options.rows_per_unit = static_cast<std::int64_t>(rows);
-    const std::vector<HiddenLayer> hidden = {};
-    const Architecture net = Architecture::Build(hidden, static_cast<std::int64_t>(inputs),
-                                                 static_cast<std::int64_t>(outputs) + 1)
-                                 .value();
-    const Clipping c = Clipping::Of(options, net);
-    // Rows that nearly cancel, in every second trial.
-    std::vector<std::vector<float>> h(rows), d(rows);
+  using Values = std::vector<float>;
+
+  UnitInFloats(std::size_t rows, std::size_t layers, std::size_t width, bool cancel, bool filters,
+               Stream& stream)
+      : h_(layers), d_(layers) {
     const double size = std::exp2(stream.Uniform(-8, 8));
-    for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t i = 0; i < inputs; ++i) {
-        h[r].push_back(r > 0 && trial % 2 == 0 ? h[0][i] : static_cast<float>(stream.Uniform()));
-      }
-      for (std::size_t j = 0; j < outputs; ++j) {
-        const auto fresh = static_cast<float>(size * stream.Uniform(-1, 1));
-        d[r].push_back(r == 1 && trial % 2 == 0 ? -d[0][j] * (1 + 0x1p-20f) : fresh);
+    for (std::size_t l = 0; l < layers; ++l) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        Values h, d;
+        for (std::size_t i = 0; i < width; ++i) {
+          h.push_back(r > 0 && cancel ? h_[l][0][i] : static_cast<float>(stream.Uniform()));
+          const auto fresh = static_cast<float>(size * stream.Uniform(-1, 1));
+          d.push_back(r % 2 == 1 && cancel ? -d_[l][r - 1][i] * (1 + 0x1p-20F) : fresh);
+        }
+        h_[l].push_back(h);
+        d_[l].push_back(d);
       }
     }
-    const auto dot = [](const std::vector<float>& x, const std::vector<float>& y) {
-      float sum = 0;
-      for (std::size_t i = 0; i < x.size(); ++i) sum = std::fma(x[i], y[i], sum);
-      return sum;
-    };
+    for (std::size_t i = 0; filters && i < 3 * width; ++i) {
+      filters_.push_back(static_cast<float>(size * stream.Uniform(-1, 1)));
+    }
+  }
+
+  float Scale(const Clipping& c) const {
+    const std::size_t rows = h_[0].size();
     float squared = 0, sum = 0, cross = 0;
     for (std::size_t r = 0; r < rows; ++r) {
-      const float own = dot(d[r], d[r]) * (dot(h[r], h[r]) + 1);
+      float own = 0;
+      for (std::size_t l = 0; l < h_.size(); ++l) {
+        own += Dot(d_[l][r], d_[l][r]) * (Dot(h_[l][r], h_[l][r]) + 1);
+      }
       squared += own;
       sum += std::sqrt(own);
-      for (std::size_t s = 0; s < r; ++s) cross += 2 * (dot(d[s], d[r]) * (dot(h[s], h[r]) + 1));
     }
-    if (rows > 1) squared = std::fma(sum * sum, c.unit_slack, std::max(squared + cross, 0.0f));
-    float scale = std::min(1.0f, c.clip / std::sqrt(squared));
-    if (rows > 1) scale = std::min(scale, 8 * c.clip / sum);
-    // The norm of what is added: products of scaled deltas and inputs, exactly.
-    Quad exact = 0;
-    for (std::size_t j = 0; j < outputs; ++j) {
-      for (std::size_t i = 0; i <= inputs; ++i) {
-        Quad g = 0;
-        for (std::size_t r = 0; r < rows; ++r) {
-          g += static_cast<Quad>(d[r][j] * scale) * (i < inputs ? static_cast<Quad>(h[r][i]) : 1);
+    for (std::size_t l = 0; l < h_.size(); ++l) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t s = 0; s < r; ++s) {
+          cross += 2 * (Dot(d_[l][s], d_[l][r]) * (Dot(h_[l][s], h_[l][r]) + 1));
         }
-        exact += g * g;
       }
     }
+    if (rows > 1) squared = std::fma(sum * sum, c.unit_slack, std::max(squared + cross, 0.0F));
+    squared += Dot(filters_, filters_);
+    const float scale = std::min(1.0F, c.clip / std::sqrt(squared));
+    return rows > 1 ? std::min(scale, 8 * c.clip / sum) : scale;
+  }
+
+  // Of what is added: products of scaled deltas and inputs, scaled filters; exactly.
+  double Norm(float scale) const {
+    Quad square = 0;
+    for (std::size_t l = 0; l < h_.size(); ++l) {
+      const std::size_t width = h_[l][0].size();
+      for (std::size_t j = 0; j < width; ++j) {
+        for (std::size_t i = 0; i <= width; ++i) {
+          Quad g = 0;
+          for (std::size_t r = 0; r < h_[l].size(); ++r) {
+            g += static_cast<Quad>(d_[l][r][j] * scale) *
+                 (i < width ? static_cast<Quad>(h_[l][r][i]) : 1);
+          }
+          square += g * g;
+        }
+      }
+    }
+    for (const float f : filters_) {
+      const Quad g = static_cast<Quad>(scale) * static_cast<Quad>(f);
+      square += g * g;
+    }
+    return std::sqrt(static_cast<double>(square));
+  }
+
+ private:
+  static float Dot(const Values& x, const Values& y) {
+    float sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum = std::fma(x[i], y[i], sum);
+    return sum;
+  }
+
+  std::vector<std::vector<Values>> h_, d_;  // [layer][row][value]
+  Values filters_;
+};
+
+TEST(Clipping, NoUnitIsLargerThanTheClipByMoreThanIsCharged) {
+  Stream stream(2, "norms");
+  double largest = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    const std::size_t rows = 1 + stream.Below(8), layers = 1 + stream.Below(3),
+                      width = 2 + stream.Below(40);
+    TrainOptions options = OptionsOf(Method::kPrivate);
+    options.rows_per_unit = static_cast<std::int64_t>(rows);
+    const auto neurons = static_cast<std::int64_t>(width);
+    const std::vector<HiddenLayer> hidden(layers - 1, {.units = neurons});
+    const Architecture net = Architecture::Build(hidden, neurons, neurons).value();
+    const Clipping c = Clipping::Of(options, net);
+    const UnitInFloats unit(rows, layers, width, trial % 2 == 0, trial % 3 == 0, stream);
+    const double norm = unit.Norm(unit.Scale(c));
     // Delta without the part of the grid's own roundings is (1 + eta) C / g.
     const double roundings =
         1.5 * static_cast<double>(rows) * std::sqrt(static_cast<double>(net.parameters()));
     const double charged = (c.sensitivity - roundings) * static_cast<double>(c.grid);
-    ASSERT_LE(std::sqrt(static_cast<double>(exact)), charged * (1 + 1e-12)) << "trial " << trial;
+    ASSERT_LE(norm, charged * (1 + 1e-12)) << "trial " << trial;
+    largest = std::max(largest, norm / static_cast<double>(c.clip));
   }
+  EXPECT_GT(largest, 0.999) << "units that are clipped are among what was tried";
 }
 
 TEST(Sampling, IsInIntegers) {

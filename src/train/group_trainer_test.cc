@@ -460,6 +460,35 @@ TEST_P(GroupTrainerTest, EqualRowsHaveEqualMembers) {
   EXPECT_EQ(Train(set, {0}), Train(a, set, {kNoRow})) << "the first of them is the one that goes";
 }
 
+// A fault that is planted: keys of where rows stand instead of what they are. The comparison above
+// must see it.
+TEST_P(GroupTrainerTest, APlanByPositionIsCaught) {
+  if (plan_.batches_per_epoch() == 1) GTEST_SKIP() << "one batch of all rows knows no keys";
+  const auto by_position = [](const Table& table) {
+    TableKeys keys = TableKeys::Of(table);
+    for (std::size_t i = 0; i < keys.rows.size(); ++i) {
+      keys.rows[i] = Sha256Of("row " + std::to_string(i));
+      if (!table.has_units()) keys.units[i] = keys.rows[i];
+    }
+    if (table.has_units()) {  // units by the place of their first row
+      std::map<Digest, Digest> first;
+      for (std::size_t i = 0; i < keys.units.size(); ++i) {
+        keys.units[i] = first.emplace(keys.units[i], keys.rows[i]).first->second;
+      }
+    }
+    return keys;
+  };
+  const InstructionSet set = AvailableInstructionSets().front();
+  const TrainPlan plan(net_, table_, by_position(table_), options_, SecretOf(options_));
+  int different = 0;
+  for (const std::int64_t left_out : {1, 2, 5, 7}) {
+    const Table reduced = ReducedAndShuffled(table_, plan_, left_out, 1);
+    const TrainPlan less(net_, reduced, by_position(reduced), options_, SecretOf(options_));
+    different += Train(plan, set, {left_out}) != Train(less, set, {kNoRow});
+  }
+  EXPECT_EQ(different, 4);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GroupTrainerTest, testing::ValuesIn(Cases()),
                          [](const auto& instance) { return instance.param.name; });
 
@@ -478,6 +507,95 @@ TEST(GroupTrainer, DivergenceIsAnErrorThatSaysWhatToDo) {
       GroupTrainer(plan, AvailableInstructionSets().front()).Train(std::span(&none, 1), out);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message, testing::HasSubstr("--lr"));
+}
+
+// Weights so large that sums overflow in the middle of some networks, and rows that are nothing to
+// them. Members are still training without the row, with every instruction set.
+TEST(GroupTrainer, RowsThatOverflowReachNobody) {
+  const Table table = RandomTable(60, 6, 3, 2);
+  const Architecture net = Architecture::FromName("4x12", 6, 3).value();
+  TrainOptions options;
+  options.method = TrainOptions::Method::kPrivate;
+  options.epochs = 6;
+  options.batch = 20;
+  options.batches = 3;
+  options.expected_rows = 60;
+  options.rate = 1000;
+  options.clip = 0x1p20;
+  options.noise_variance = std::uint64_t{1} << 52;
+  const TrainPlan plan(net, table, options, Secret::FromSeed(5));
+  const auto parameters = static_cast<std::size_t>(net.parameters());
+  const std::vector<std::int64_t> left_out = {kNoRow, 4, 17, 40};
+  std::map<std::int64_t, std::vector<float>> expected;
+  for (const InstructionSet set : AvailableInstructionSets()) {
+    for (const std::int64_t row : left_out) {
+      std::vector<float> member(parameters), n(parameters);
+      ASSERT_TRUE(GroupTrainer(plan, set).Train(std::span(&row, 1), member).ok());
+      const Table reduced = ReducedAndShuffled(table, plan, row, 1);
+      const TrainPlan less(net, reduced, options, Secret::FromSeed(5));
+      const std::int64_t none = kNoRow;
+      ASSERT_TRUE(GroupTrainer(less, set).Train(std::span(&none, 1), n).ok());
+      EXPECT_EQ(n, member) << InstructionSetName(set) << " without " << row;
+      EXPECT_EQ(expected.emplace(row, member).first->second, member) << InstructionSetName(set);
+    }
+  }
+  // The largest weights really are that large: four layers of them leave the range of floats.
+  EXPECT_GT(std::ranges::max(expected[kNoRow]), 1e10F);
+  EXPECT_LT(std::ranges::max(expected[kNoRow]), std::numeric_limits<float>::infinity());
+}
+
+// The sensitivity as it is: one step of the real trainer with and without a unit. The step's
+// integers differ by at most what is charged, and nearly as much where the clip decides.
+TEST(GroupTrainer, LeavingAUnitOutMovesAStepByAtMostWhatIsCharged) {
+  struct Kind {
+    const char* arch;
+    std::int64_t rows_per_unit;
+    double clip;
+  };
+  for (const Kind& kind : {Kind{"2x13", 1, 0.05}, Kind{"2x13", 5, 0.05}, Kind{"conv", 1, 0.05},
+                           Kind{"conv", 5, 0.05}, Kind{"0x1", 8, 0.01}}) {
+    Table table = RandomTable(300, 9, 3, 4);
+    if (kind.rows_per_unit > 1) {
+      for (std::int64_t i = 0; i < table.rows(); ++i) {
+        table.unit_ids.push_back("p" + std::to_string(i / kind.rows_per_unit));
+      }
+    }
+    TrainOptions options;
+    options.method = TrainOptions::Method::kClipped;
+    options.epochs = options.batches = 1;
+    options.batch = options.expected_rows = table.rows();
+    options.rate = 1000;
+    options.weight_decay = 0;
+    options.clip = kind.clip;
+    options.rows_per_unit = kind.rows_per_unit;
+    const Architecture net = Architecture::FromName(kind.arch, 9, 3).value();
+    double largest = 0;
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      options.seed = seed;
+      const TrainPlan plan(net, table, options);
+      const auto parameters = static_cast<std::size_t>(net.parameters());
+      const GroupTrainer trainer(plan, AvailableInstructionSets().front());
+      std::vector<std::int64_t> left_out = {kNoRow};
+      while (std::ssize(left_out) < trainer.lanes()) {
+        left_out.push_back(std::ssize(left_out) * 7 * kind.rows_per_unit % table.rows());
+      }
+      std::vector<float> out(left_out.size() * parameters);
+      ASSERT_TRUE(trainer.Train(left_out, out).ok());
+      const double unit = 1000 * static_cast<double>(plan.clipping()->scale);
+      for (std::size_t k = 1; k < left_out.size(); ++k) {
+        double square = 0;
+        for (std::size_t i = 0; i < parameters; ++i) {
+          const double moved = out[k * parameters + i] - out[i];
+          square += moved * moved / (unit * unit);
+        }
+        largest = std::max(largest, std::sqrt(square));
+      }
+      // Weights are floats: what they were moved by is known to a few parts in 10^5.
+      EXPECT_LE(largest, plan.clipping()->sensitivity * (1 + 1e-4)) << kind.arch;
+      EXPECT_GT(largest, 0.9 * kind.clip / static_cast<double>(plan.clipping()->grid))
+          << kind.arch << ", units of " << kind.rows_per_unit;
+    }
+  }
 }
 
 TEST(GroupTrainer, StopIsHonouredBetweenBatches) {

@@ -22,8 +22,6 @@
 
 #include <hwy/highway.h>
 
-#include <limits>
-
 #include "numeric/portable_fma.h"
 #include "train/group_state.h"
 
@@ -68,6 +66,13 @@ HWY_INLINE V LoadAt(const float* base, std::int64_t index) {
 HWY_INLINE void StoreAt(V v, float* base, std::int64_t index) {
   hn::Store(v, D(), base + index * L);
 }
+
+// 0 where v is not a number, too. hn::Max treats that as the machine likes, and the list of active
+// units must not depend on which rows share a strip.
+HWY_INLINE V Relu(V v) { return hn::IfThenElseZero(hn::Gt(v, hn::Zero(D())), v); }
+// The larger and the smaller one; not a number stays what it is in `a`.
+HWY_INLINE V LargerOf(V a, V b) { return hn::IfThenElse(hn::Lt(a, b), b, a); }
+HWY_INLINE V SmallerOf(V a, V b) { return hn::IfThenElse(hn::Lt(b, a), b, a); }
 
 // What a layer reads: the data, shared by all networks (one float, broadcast), or the layer below.
 template <bool kShared>
@@ -145,8 +150,7 @@ struct Forward {
     const std::int32_t* const last = first + taps.size();
     const float* const place = in + t * shape.stride * kStrip * kIn;
     const std::int64_t end = rows, positions = shape.positions;
-    // Max with the floor is the ReLU; the last layer has none.
-    const V floor = shape.relu ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+    const bool relu = shape.relu;
     const float* const bias_of = parameters + (shape.bias_at + j0) * L;
     const float* weights_of[J];
     float* const unit = out + (j0 * positions + t) * kStrip * L;
@@ -174,7 +178,7 @@ struct Forward {
       }
       for (int j = 0; j < J; ++j) {
         for (int r = 0; r < kInner; ++r) {
-          const V value = hn::Max(sum[j][r], floor);
+          const V value = relu ? Relu(sum[j][r]) : sum[j][r];
           top[j] = hn::Max(top[j], value);
           StoreAt(value, unit, j * positions * kStrip + r0 + r);
         }
@@ -363,7 +367,7 @@ struct InputGradient {
 HWY_INLINE V ExpOfNegative(V x) {
   const D d;
   const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
-  x = hn::Max(x, hn::Set(d, -87.0f));
+  x = LargerOf(x, hn::Set(d, -87.0f));
   const V shifted = Fma(x, hn::Set(d, 1.44269504088896341f), magic);
   const V n = hn::Sub(shifted, magic);
   V r = Fma(n, hn::Set(d, -0.693359375f), x);
@@ -387,7 +391,7 @@ HWY_INLINE void SoftmaxGradient(float* logits, std::int64_t classes, std::int32_
                                 hn::Mask<D> left_out) {
   const D d;
   V top = LoadAt(logits, 0);
-  for (std::int64_t c = 1; c < classes; ++c) top = hn::Max(top, LoadAt(logits, c * kStrip));
+  for (std::int64_t c = 1; c < classes; ++c) top = LargerOf(top, LoadAt(logits, c * kStrip));
   V total = hn::Zero(d);
   for (std::int64_t c = 0; c < classes; ++c) {
     const V e = ExpOfNegative(hn::Sub(LoadAt(logits, c * kStrip), top));

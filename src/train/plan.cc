@@ -21,12 +21,15 @@ constexpr std::int64_t kMaxKept = std::int64_t{1} << 27;  // numbers of 4 bytes:
 
 TrainPlan::TrainPlan(const Architecture& architecture, const Table& table,
                      const TrainOptions& options, std::optional<Secret> secret)
+    : TrainPlan(architecture, table, TableKeys::Of(table), options, std::move(secret)) {}
+
+TrainPlan::TrainPlan(const Architecture& architecture, const Table& table, const TableKeys& keys,
+                     const TrainOptions& options, std::optional<Secret> secret)
     : architecture_(architecture),
       table_(&table),
       options_(options),
       secret_(std::move(secret)),
       steps_(options.epochs * options.batches) {
-  const TableKeys keys = TableKeys::Of(table);
   ranked_ = RankRows(table, keys);
   std::map<Digest, std::int32_t> numbers;
   for (const Digest& key : keys.units) {

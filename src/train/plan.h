@@ -24,6 +24,9 @@ class TrainPlan {
   // is kPrivate. `table` must outlive the plan.
   TrainPlan(const Architecture& architecture, const Table& table, const TrainOptions& options,
             std::optional<Secret> secret = {});
+  // The same by other keys of the rows: what a test of rule R plants a fault with.
+  TrainPlan(const Architecture& architecture, const Table& table, const TableKeys& keys,
+            const TrainOptions& options, std::optional<Secret> secret = {});
 
   const Architecture& architecture() const { return architecture_; }
   const Table& table() const { return *table_; }

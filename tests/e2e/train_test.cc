@@ -223,5 +223,68 @@ TEST_F(Train, DivergenceIsAnErrorNotAResult) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r/manifest.json"));
 }
 
+// Private training is total: rows that do not encode are dropped one by one, whatever they hold,
+// and a file without rows is trained on.
+TEST_F(Train, PrivateTrainingTakesAnyRows) {
+  const std::string schema = "a,numeric,0,100,\njob,categorical,,,x|other\nlabel,label,,,n|y\n";
+  const std::string header = "a,job,label\n", good = "1,x,0\n2,other,1\n70,x,1\n";
+  const std::string options =
+      " --preset private --expected-rows 10 --seeded-noise --epochs 2 --lr 1 --arch 1x4";
+  WriteData("clean", schema, header + good + "2,other,1\n100,x,0\n");
+  WriteData("dirty", schema, header + "2x,x,1\n" + good + "2,w,1\n1,x\n141,x,0\n\n1,x,2\n");
+  WriteData("empty", schema, header);
+  TrainInto("clean_run", "--data clean" + options);
+  const nlohmann::json dirty = TrainInto("dirty_run", "--data dirty" + options);
+  EXPECT_EQ(dirty["dropped_rows"], 4);
+  EXPECT_EQ(dirty["rows"], 5);
+  EXPECT_EQ(ManifestOf("clean_run")["hashes"]["run_key"],
+            ManifestOf("dirty_run")["hashes"]["run_key"]);
+  EXPECT_EQ(ReadBytes(folder_ / "clean_run/network.safetensors"),
+            ReadBytes(folder_ / "dirty_run/network.safetensors"));
+  // What comes later reads the data by the same rule.
+  const Outcome bound = Run("bound dirty_run --no-proof --time-limit 20s");
+  EXPECT_THAT(bound.code, testing::AnyOf(0, 1, 3)) << bound;
+  EXPECT_EQ(Run("evaluate dirty_run --test clean/train.csv --methods none").code, 0);
+  const nlohmann::json none = TrainInto("empty_run", "--data empty" + options);
+  EXPECT_EQ(none["members"], 0);
+  EXPECT_TRUE(none["train_accuracy"].is_null());
+  EXPECT_TRUE(OpenRunNetwork(folder_ / "empty_run").ok());
+  for (const char* preset : {"paper", "clipped"}) {
+    EXPECT_EQ(
+        Run("train --data empty --expected-rows 10 --out no --preset " + std::string(preset)).code,
+        2);
+  }
+}
+
+TEST_F(Train, PopulationsAddUp) {
+  ASSERT_EQ(Run("data synth2d --rows 20 --out p").code, 0);
+  const std::string options =
+      "train --data p --preset private --expected-rows 20 --epochs 1 --arch 1x3 --population pop";
+  EXPECT_EQ(Run(options + " --out a").code, 2);
+  const Outcome first = Run(options + " --out a --population-total 1.5,1e-5");
+  EXPECT_EQ(first.code, 0) << first;
+  EXPECT_THAT(first.out, HasSubstr("population pop: epsilon 1 of 1.5"));
+  const Outcome second = Run(options + " --out b");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("spends again"));
+  EXPECT_EQ(Run(options + " --out b --train-epsilon 0.5").code, 0);
+}
+
+TEST_F(Train, WithoutASeedTheSystemGivesOne) {
+  ASSERT_EQ(Run("data synth2d --rows 20 --out p").code, 0);
+  const auto train = [&](const std::string& arguments) {
+    const Outcome outcome =
+        RunLucid(Words("train --data p --arch 1x3 --epochs 2 --expected-rows 20 " + arguments),
+                 {.folder = folder_.path(), .seeded = false});
+    EXPECT_EQ(outcome.code, 0) << outcome;
+  };
+  train("--out a");
+  train("--out b");
+  EXPECT_TRUE(Store("a") != Store("b"));
+  train("--out a --resume");
+  train("--out c --seed 5");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "c/seed"));
+}
+
 }  // namespace
 }  // namespace lucid::test

@@ -76,9 +76,8 @@ void CheckRecords(std::string_view text) {
 }
 
 void CheckTable(std::unique_ptr<lucid::ByteSource> source, bool clip, bool label_required) {
-  Result<lucid::TableReader> reader =
-      lucid::TableReader::Open(std::move(source), "f.csv", FuzzSchema(), clip, label_required,
-                               /*unit_required=*/false, kLimits);
+  Result<lucid::TableReader> reader = lucid::TableReader::Open(
+      std::move(source), "f.csv", FuzzSchema(), {.clip = clip}, label_required, kLimits);
   if (!reader.ok()) return RequireOneLine(reader.error().message);
   const Result<lucid::Table> table = lucid::ReadTable(std::move(*reader));
   if (!table.ok()) return RequireOneLine(table.error().message);

@@ -56,8 +56,14 @@ void CheckWithRightDigests(std::string_view text) {
   const lucid::Digest schema_digest = lucid::Sha256Of(schema->Canonical());
   json["hashes"]["schema"] = schema_digest.Hex();
   const std::string* format = TextAt(json, "/format");
+  const auto whole = [&json](const char* path) {
+    const Json::json_pointer pointer(path);
+    const bool is_whole = json.contains(pointer) && json.at(pointer).is_number_integer();
+    return is_whole ? json.at(pointer).get<std::int64_t>() : 0;
+  };
   json["hashes"]["run_key"] = lucid::RunKey(format != nullptr && *format == "lucid-run-1" ? 1 : 2,
-                                            schema_digest, *train_digest, *architecture, *training)
+                                            {schema_digest, *train_digest, whole("/data/rows"),
+                                             whole("/units"), *architecture, *training})
                                   .Hex();
   CheckManifest(json.dump());
 }

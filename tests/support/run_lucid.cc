@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -89,6 +90,13 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
     return;
   }
   std::vector<std::string> command = std::vector<std::string>{"lucid"} + arguments;
+  const bool trains = options_.program.empty() && !arguments.empty() && arguments[0] == "train";
+  const auto names_seed = [](const std::string& word) {
+    return word.starts_with("--seed") || word.starts_with("--config");
+  };
+  if (trains && options_.seeded && std::ranges::none_of(arguments, names_seed)) {
+    command = command + std::vector<std::string>{"--seed", "0"};
+  }
   std::vector<std::string> environment = Environment(options_.env);
   const Launch launch{Pointers(command), Pointers(environment), &options_, out[1], err[1]};
   start_ = Now();

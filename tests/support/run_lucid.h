@@ -18,6 +18,7 @@ struct RunOptions {
   std::map<std::string, std::string> env = {};  // beside what this process has
   std::string stdout_to = {}, stderr_to = {};   // files instead of pipes ("/dev/full")
   std::uint64_t file_size_limit = 0;            // RLIMIT_FSIZE; 0: none
+  bool seeded = true;                           // `train` without a --seed gets --seed 0
   double timeout = 120;                         // seconds, then it is killed and `timed_out` is set
 };
 

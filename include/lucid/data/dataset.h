@@ -22,6 +22,7 @@ struct Table {
   std::vector<std::int32_t> y;
   std::vector<std::string> unit_ids;  // whose row it is; empty: every row is a unit of its own
   std::int64_t clipped = 0;           // values that LoadOptions::clip moved to 0 or 1
+  std::int64_t dropped = 0;           // rows that LoadOptions::total left out
 
   bool has_units() const { return !unit_ids.empty(); }
   std::int64_t rows() const { return static_cast<std::int64_t>(y.size()); }
@@ -57,6 +58,11 @@ struct LoadOptions {
   std::int64_t max_rows = 0;
   std::int64_t rows_per_unit = 0;  // keep only so many rows of each unit (0: all): KeepRows
   bool unit_required = false;      // a file without the schema's unit column is an error
+  // No row is an error, and no rows are none: private training must not fail because of somebody's
+  // row. Values outside [0,1] are clipped, unknown categories become kOther where the schema has
+  // it, and a row that still does not encode is dropped: by a rule about that row alone. (A file
+  // that is no CSV, or has other columns than the schema, is an error all the same.)
+  bool total = false;
 };
 
 // Reads DIR/schema.csv, DIR/train.csv[.gz] and, if there, DIR/test.csv[.gz]. A file that is there

@@ -19,8 +19,9 @@ namespace lucid {
 // name the column, the value and the rule, in one line: "column 'age': 'x' is not a number".
 class Encoder {
  public:
-  // `clip`: values outside [0,1] become 0 or 1 instead of an error.
-  explicit Encoder(Schema schema, bool clip = false);
+  // `clip`: values outside [0,1] become 0 or 1 instead of an error. `other`: a value that is not
+  // among a column's categories becomes kOther where that is one of them.
+  explicit Encoder(Schema schema, bool clip = false, bool other = false);
 
   const Schema& schema() const { return schema_; }
 
@@ -58,7 +59,7 @@ class Encoder {
   Result<std::int64_t> EncodeNumber(const Column& column, std::string_view cell, float& out) const;
 
   Schema schema_;
-  bool clip_;
+  bool clip_, other_;
   std::vector<Plan> plans_;
 };
 

@@ -26,6 +26,9 @@ std::string_view KindName(ColumnKind kind);  // as schema.csv spells it: "quarte
 // The cell of a quarter-circle column whose value is not known.
 inline constexpr std::string_view kMissing = "?";
 
+// The category that stands for all that a column does not list.
+inline constexpr std::string_view kOther = "other";
+
 struct Column {
   std::string name;
   ColumnKind kind = ColumnKind::kNumeric;

@@ -26,8 +26,21 @@ struct Shard {
   static Result<Shard> Parse(const std::string& text);  // "2/8"
 };
 
+struct PrivacyTotal {
+  double epsilon = 0, delta = 0;
+};
+
+// What private trainings on one population have cost so far, and may.
+struct PopulationAccount {
+  std::string name;
+  PrivacyTotal total, spent;
+};
+
 struct EnsembleOptions {
   TrainOptions train;
+  // train.seed is that of RUN/seed instead, which is made from the system's entropy if it is not
+  // there. Shards need a seed that is given: they share it.
+  bool seed_from_entropy = false;
   // Not empty: networks are trained by this command instead, and of `train` only the seed counts.
   // /bin/sh -c runs it once per network, `threads` at a time, with LUCID_DATA (the data folder),
   // LUCID_ROWS (how many training rows it has), LUCID_LEAVE_OUT (the rows to leave out, from 0 and
@@ -42,6 +55,10 @@ struct EnsembleOptions {
   // Private training. Where its secret is (empty: RUN/secret); made where there is none yet.
   std::string secret_file;
   bool seeded_noise = false;  // the secret comes from the seed: nothing is private
+  // Not empty: what this training costs is written into this file before its first step
+  // (PROMISE.md 7); with a total where the file is made.
+  std::string population_file;
+  std::optional<PrivacyTotal> population_total;
   // > 0: bounds are declared as so many times the median confidence of N over reference inputs.
   double declare = 0;
   std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
@@ -83,6 +100,7 @@ struct Manifest {
   std::vector<std::string> command;
   std::string data_directory;
   std::int64_t rows = 0;                         // of the training set
+  std::string population;                        // whose budget it was charged to; "": no one's
   std::int64_t max_rows = 0, rows_per_unit = 0;  // how it was loaded (LoadOptions)
   std::string unit = "row";  // what a member leaves out: a row, or a column's units
   std::int64_t units = 0;    // different ones: equal rows that are units of their own count once
@@ -106,7 +124,8 @@ struct Manifest {
 };
 
 // The data of a run, loaded as it was for training. Values outside of [0,1] are clipped: a run that
-// was trained without clipping had none of them, and its digests tell. Errors: data that moved,
+// was trained without clipping had none of them, and its digests tell. Rows of a private run that
+// do not encode are dropped, as they were. Errors: data that moved,
 // that has another schema, or whose rows stand in another order. Whether these are still the run's
 // rows, the digests of the result say.
 Result<Dataset> LoadRunData(const Manifest& manifest);
@@ -116,6 +135,7 @@ inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kNetworkFile = "network.safetensors";
 inline constexpr const char* kEnsembleFile = "ensemble.safetensors";
 inline constexpr const char* kSecretFile = "secret";
+inline constexpr const char* kSeedFile = "seed";
 
 struct TrainSummary {
   std::string run;
@@ -127,6 +147,8 @@ struct TrainSummary {
   bool expected_from_data = false;
   std::optional<PrivateRun> private_run;
   std::optional<DeclaredBounds> declared;
+  std::optional<PopulationAccount> population;
+  std::int64_t dropped = 0;      // rows of the training file that did not encode (private runs)
   std::int64_t not_finite = 0;   // members of a private run of which nothing can be proved
   std::int64_t members = 0;      // leave-one-out networks in this run (or shard)
   std::int64_t trained_now = 0;  // networks trained by this process
@@ -143,7 +165,8 @@ struct TrainSummary {
 // options.resume it ends with the same bytes.
 // Errors: a folder that holds another run or an unfinished one (without resume), no space, no
 // permission, divergence; nothing that was there is lost. kInterrupted when stopped. A private run
-// writes N, its bounds and a manifest before the members, and no member ends it.
+// writes N, its bounds and a manifest before the members, and no member ends it; no row of its
+// data is an error if they were loaded with LoadOptions::total, and neither are no rows at all.
 Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& architecture,
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress = {},
