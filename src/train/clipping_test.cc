@@ -13,6 +13,7 @@
 #include "lucid/train/accountant.h"
 #include "random/discrete_gaussian.h"
 #include "random/stream.h"
+#include "support/exact_type.h"
 
 namespace lucid {
 namespace {
@@ -105,7 +106,6 @@ TEST(Clipping, LeavingARowOutMovesASumByItsOwnPartAndOneAndAHalf) {
 // The scale of a unit of dense layers as the kernels compute it, beside its norm in 113 bits.
 TEST(Clipping, NoUnitIsLargerThanTheClipByMoreThanIsCharged) {
   Stream stream(2, "norms");
-  __extension__ using Quad = __float128;
   for (int trial = 0; trial < 3000; ++trial) {
     const std::size_t rows = 1 + stream.Below(4), inputs = 1 + stream.Below(60),
                       outputs = 1 + stream.Below(60);
@@ -144,12 +144,12 @@ TEST(Clipping, NoUnitIsLargerThanTheClipByMoreThanIsCharged) {
     float scale = std::min(1.0f, c.clip / std::sqrt(squared));
     if (rows > 1) scale = std::min(scale, 8 * c.clip / sum);
     // The norm of what is added: products of scaled deltas and inputs, exactly.
-    Quad exact = 0;
+    Exact exact = 0;
     for (std::size_t j = 0; j < outputs; ++j) {
       for (std::size_t i = 0; i <= inputs; ++i) {
-        Quad g = 0;
+        Exact g = 0;
         for (std::size_t r = 0; r < rows; ++r) {
-          g += static_cast<Quad>(d[r][j] * scale) * (i < inputs ? static_cast<Quad>(h[r][i]) : 1);
+          g += static_cast<Exact>(d[r][j] * scale) * (i < inputs ? static_cast<Exact>(h[r][i]) : 1);
         }
         exact += g * g;
       }
