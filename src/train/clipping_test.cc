@@ -13,6 +13,7 @@
 #include "lucid/train/accountant.h"
 #include "random/discrete_gaussian.h"
 #include "random/stream.h"
+#include "support/exact_type.h"
 
 namespace lucid {
 namespace {
@@ -106,7 +107,6 @@ TEST(Clipping, LeavingARowOutMovesASumByItsOwnPartAndOneAndAHalf) {
 // layers, one to eight rows that cancel or do not, and the gradient of a convolution's filters.
 class UnitInFloats {
  public:
-  __extension__ using Quad = __float128;
   using Values = std::vector<float>;
 
   UnitInFloats(std::size_t rows, std::size_t layers, std::size_t width, bool cancel, bool filters,
@@ -156,22 +156,22 @@ class UnitInFloats {
 
   // Of what is added: products of scaled deltas and inputs, scaled filters; exactly.
   double Norm(float scale) const {
-    Quad square = 0;
+    Exact square = 0;
     for (std::size_t l = 0; l < h_.size(); ++l) {
       const std::size_t width = h_[l][0].size();
       for (std::size_t j = 0; j < width; ++j) {
         for (std::size_t i = 0; i <= width; ++i) {
-          Quad g = 0;
+          Exact g = 0;
           for (std::size_t r = 0; r < h_[l].size(); ++r) {
-            g += static_cast<Quad>(d_[l][r][j] * scale) *
-                 (i < width ? static_cast<Quad>(h_[l][r][i]) : 1);
+            g += static_cast<Exact>(d_[l][r][j] * scale) *
+                 (i < width ? static_cast<Exact>(h_[l][r][i]) : 1);
           }
           square += g * g;
         }
       }
     }
     for (const float f : filters_) {
-      const Quad g = static_cast<Quad>(scale) * static_cast<Quad>(f);
+      const Exact g = static_cast<Exact>(scale) * static_cast<Exact>(f);
       square += g * g;
     }
     return std::sqrt(static_cast<double>(square));

@@ -8,7 +8,7 @@ namespace lucid {
 #if LDBL_MANT_DIG == 113
 using Exact = long double;  // arm64
 #else
-using Exact = __float128;  // x86-64, where long double has 64 bits
+__extension__ using Exact = __float128;  // x86-64, where long double has 64 bits
 #endif
 
 }  // namespace lucid
