@@ -11,6 +11,7 @@
 #include "check/proof_bounder.h"
 #include "check/proof_moments.h"
 #include "check/proof_tree.h"
+#include "check/proof_windows.h"
 #include "check/witness.h"
 #include "lucid/check/check.h"
 #include "numeric/rounding.h"
@@ -71,7 +72,8 @@ class Recomputation {
         : network(&of), bounder(of), parameters(of.parameters.size()) {}
     const Network* network;
     ProofBounder bounder;
-    std::unique_ptr<ProofMoments> moments;  // once they are needed
+    std::unique_ptr<ProofMoments> moments;  // these two once they are needed
+    std::unique_ptr<ProofWindows> windows;
     std::vector<float> parameters;
     Place place;
     bool region_empty = false, member_empty = false, quick = false;
@@ -143,6 +145,7 @@ class Recomputation {
   double Recompute(std::int32_t label, const ProofClosing& closing, Ties ties,
                    Worker& worker) const {
     using enum ProofClosing::Kind;
+    if (closing.kind == kWindows) return RecomputeWindows(label, closing, ties, worker);
     Enter(label, closing, ties, worker);
     if (worker.region_empty) return -kInfinity;
     if (closing.member == ProofClosing::kEveryPair) return kInfinity;
@@ -170,8 +173,22 @@ class Recomputation {
         if (!worker.moments) worker.moments = std::make_unique<ProofMoments>(*worker.network);
         return worker.moments->Bound(worker.bounder, question, BandOf(label, closing),
                                      worker.parameters, closing.multipliers);
+      case kWindows:
+        break;
     }
     return kInfinity;
+  }
+
+  double RecomputeWindows(std::int32_t label, const ProofClosing& closing, Ties ties,
+                          Worker& worker) const {
+    if (!worker.windows) worker.windows = std::make_unique<ProofWindows>(*worker.network);
+    ensemble_.CopyParameters(closing.member, worker.parameters);
+    worker.member = -1;  // these are not the parameters that the bounder has
+    const ProofBounder::Question question{label, closing.other, closing.other,
+                                          certificate_.member_error};
+    return worker.windows->Bound({trees_[label].RegionOf(closing.node, domain_),
+                                  BandOf(label, closing), worker.parameters, question, ties},
+                                 closing.cases, closing.value);
   }
 
   // A bound that is too large may come from a choice between two lines that are as good as equal,
@@ -194,7 +211,8 @@ class Recomputation {
     if (closing.kind == ProofClosing::Kind::kNoInput) {
       return where + ": said to leave no input, but there may be some";
     }
-    constexpr const char* kNames[] = {"", "intervals", "lines", "multipliers", "moments"};
+    constexpr const char* kNames[] = {"",        "intervals", "lines", "multipliers",
+                                      "moments", "windows"};
     const std::string band =
         closing.band ? fmt::format(" for f from {} to {}", closing.band->least, closing.band->most)
                      : "";

@@ -18,6 +18,17 @@ struct PairProof {
   // Where the closing speaks of a band: what shows that no leak is above it; not needed if written.
   std::shared_ptr<PairProof> premise;
   bool written = false;
+
+  std::size_t Bytes() const {
+    std::size_t floats = closing.multipliers.capacity();
+    for (const ProofCase& one : closing.cases) {
+      floats += one.multipliers.capacity();
+      for (const ProofRound& round : one.rounds) {
+        floats += round.choose_by.capacity() + round.tilts.capacity();
+      }
+    }
+    return sizeof(PairProof) + floats * sizeof(float);
+  }
 };
 
 // Of one class. The first error of the writer is kept, and nothing is written after it.
@@ -35,7 +46,8 @@ class ProofLog {
     for (std::shared_ptr<PairProof> proof = why; proof && !proof->written;) {
       Keep(writer_->Add(label_, proof->closing));
       proof->written = true;
-      proof->closing.multipliers = {};  // nobody asks for it again
+      proof->closing.multipliers = {};  // nobody asks for them again
+      proof->closing.cases = {};
       proof = std::exchange(proof->premise, nullptr);
     }
   }
