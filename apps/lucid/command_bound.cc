@@ -102,11 +102,6 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   LUCID_ASSIGN(const CertifySummary made,
                Certify(ensemble, arguments.run, options, session.Progress(), session.stop));
   SayAdjacency(session, ensemble.manifest());
-  if (made.unproved_windows) {
-    session.Say(
-        "unproved: a network that begins with convolutions is bounded by windows, which no proof "
-        "has yet (--proof FILE leaves them out)");
-  }
   if (!made.guided) {
     session.Say(
         fmt::format("spatial bounds: guided by random inputs, the training data is not in '{}'",

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/bytes.h"
+#include "certificate/proof_cases.h"
 #include "certificate/proof_format.h"
 
 namespace lucid {
@@ -65,7 +66,7 @@ std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing
   using enum ProofClosing::Kind;
   const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
   const auto kind = static_cast<std::uint8_t>(what & ~kBandFlag);
-  if (kind > static_cast<std::uint8_t>(kMoments)) return fmt::format("kind {} of closing", kind);
+  if (kind > static_cast<std::uint8_t>(kWindows)) return fmt::format("kind {} of closing", kind);
   closing.kind = static_cast<ProofClosing::Kind>(kind);
   const bool every = member == kEveryMember && closing.kind == kNoInput;
   if ((member > kMaxIndex && !every) || other > kMaxIndex || (every && other != 0)) {
@@ -92,7 +93,7 @@ std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing
     }
   }
   if (closing.kind == kMultipliers || closing.kind == kMoments) return ReadMultipliers(in, closing);
-  return "";
+  return closing.kind == kWindows ? ReadCases(in, closing.cases) : "";
 }
 
 // Empty, or what is wrong with the record.

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/files.h"
 #include "base/hasher.h"
+#include "certificate/proof_cases.h"
 #include "certificate/proof_format.h"
 #include "certificate/proof_reader.h"
 #include "lucid/certificate/proof.h"
@@ -17,6 +18,7 @@ namespace {
 
 using namespace proof_format;  // NOLINT(google-build-using-namespace): this file is that format
 
+constexpr std::size_t kLargestRecord = kBlockLimit - kBlockGoal;
 constexpr int kCompression = 3;  // duals are mostly zeros: more effort gains little
 
 bool HasLambda(const ProofClosing& closing) {
@@ -62,6 +64,10 @@ Status CheckClosing(const ProofClosing& closing) {
           fmt::format("a multiplier of member {} is {}: not a number", closing.member, value));
     }
   }
+  if (closing.kind != ProofClosing::Kind::kWindows) return Ok();
+  if (const std::string problem = ProblemOfCases(closing.cases); !problem.empty()) {
+    return InvalidInput(fmt::format("a closing of member {} with {}", closing.member, problem));
+  }
   return Ok();
 }
 
@@ -99,6 +105,7 @@ void PutRecord(std::string& out, const ProofClosing& closing) {
     PutBytes(out, static_cast<std::uint32_t>(closing.below));
     PutBytes(out, closing.lambda);
   }
+  if (closing.kind == ProofClosing::Kind::kWindows) PutCases(out, closing.cases);
   if (!HasMultipliers(closing)) return;
   PutBytes(out, static_cast<std::uint32_t>(closing.multipliers.size()));
   out.append(reinterpret_cast<const char*>(closing.multipliers.data()),
@@ -114,6 +121,13 @@ void PutStart(std::string& out, std::uint8_t kind, std::uint8_t detail, std::int
 }
 
 }  // namespace
+
+bool FitsIntoProof(const ProofClosing& closing) {
+  std::string bytes;
+  PutStart(bytes, kClosingRecord, 0, 0, closing.node);
+  PutRecord(bytes, closing);
+  return bytes.size() <= kLargestRecord;
+}
 
 struct ProofWriter::Impl {
   Impl(std::string final_path, File opened, const ProofHeader& of)
@@ -141,9 +155,9 @@ struct ProofWriter::Impl {
 
   // Takes one record into the block, and packs the block when it is large enough.
   Status Append(const std::string& record) {
-    if (record.size() > kBlockLimit - kBlockGoal) {
+    if (record.size() > kLargestRecord) {
       return InvalidInput(fmt::format("{}: a record of {} bytes, the limit is {}", path,
-                                      record.size(), kBlockLimit - kBlockGoal));
+                                      record.size(), kLargestRecord));
     }
     block += record;
     return block.size() >= kBlockGoal ? Flush() : Ok();

@@ -51,12 +51,11 @@ Result<Certificate> Compute(const Ensemble& ensemble, const CertifyOptions& opti
 }
 
 // Where the proof goes if nobody said so; empty: none is written.
-std::string ProofPath(const Ensemble& ensemble, const std::string& run,
-                      const CertifyOptions& options) {
+std::string ProofPath(const std::string& run, const CertifyOptions& options) {
   const auto* native = std::get_if<NativeBoundOptions>(&options.engine);
   if (native == nullptr) return "";
   if (!native->proof.empty()) return native->proof;
-  if (!options.proof || !CanBeProved(ensemble.network().architecture)) return "";
+  if (!options.proof) return "";
   return options.certificate.empty() ? PathIn(run, kProofFile)
                                      : options.certificate + "." + kProofFile;
 }
@@ -115,8 +114,7 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   recorder.Listen(recorded.bound());
   CertifySummary summary;
   if (auto* native = std::get_if<NativeBoundOptions>(&recorded.engine)) {
-    native->proof = ProofPath(ensemble, run, options);
-    summary.unproved_windows = options.proof && native->proof.empty();
+    native->proof = ProofPath(run, options);
   }
   const bool own = options.certificate.empty();
   summary.path = own ? PathIn(run, kCertificateFile) : options.certificate;

@@ -134,7 +134,8 @@ class Recomputation {
     if (closing.kind == ProofClosing::Kind::kNoInput) {
       return where + ": said to leave no input, but there may be some";
     }
-    constexpr const char* kNames[] = {"", "intervals", "lines", "multipliers", "moments"};
+    constexpr const char* kNames[] = {"",        "intervals", "lines", "multipliers",
+                                      "moments", "windows"};
     const std::string band =
         closing.band ? fmt::format(" for f from {} to {}", closing.band->least, closing.band->most)
                      : "";

@@ -37,6 +37,12 @@ double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing
   using enum ProofClosing::Kind;
   std::optional<ProofBounder::Band> band;
   if (closing.band) band = {label, closing.band->least, closing.band->most};
+  if (closing.kind == kWindows) {
+    if (!windows_) windows_ = std::make_unique<ProofWindows>(network_);
+    const ProofBounder::Question question{label, closing.other, closing.other, member_error};
+    return windows_->Bound({region_, band, parameters, question, ties}, closing.cases,
+                           ValueOf(closing));
+  }
   const Place place{label, closing.band, ties};
   if (place_ != place) {
     place_ = place;
@@ -67,6 +73,8 @@ double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing
     case kMoments:
       if (!moments_) moments_ = std::make_unique<ProofMoments>(network_);
       return moments_->Bound(bounder_, question, band, parameters, closing.multipliers);
+    case kWindows:
+      break;
   }
   return kInfinity;
 }

@@ -9,6 +9,7 @@
 #include "check/proof_bounder.h"
 #include "check/proof_moments.h"
 #include "check/proof_region.h"
+#include "check/proof_windows.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/nn/network.h"
 
@@ -48,7 +49,8 @@ class ClaimChecker {
 
   const Network& network_;
   ProofBounder bounder_;
-  std::unique_ptr<ProofMoments> moments_;  // once they are needed
+  std::unique_ptr<ProofMoments> moments_;  // these two once they are needed
+  std::unique_ptr<ProofWindows> windows_;
   ProofRegion region_;
   std::optional<Place> place_;
   bool region_empty_ = false, member_empty_ = false, quick_ = false;

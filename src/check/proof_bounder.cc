@@ -180,7 +180,6 @@ bool ProofBounder::EnterNetworkLayer(std::size_t m) {
 }
 
 bool ProofBounder::EnterMember(std::span<const float> parameters, bool quick) {
-  if (overflow_) return true;
   const auto layers = architecture_.layers();
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     Hidden& layer = hidden_[m];
@@ -193,6 +192,11 @@ bool ProofBounder::EnterMember(std::span<const float> parameters, bool quick) {
     subtract(layer.member.bias, layer.network.bias, layer.difference.bias);
   }
   member_output_.Read(layers.back(), parameters);
+  return EnterMemberAgain(quick);
+}
+
+bool ProofBounder::EnterMemberAgain(bool quick) {
+  if (overflow_) return true;
   half_spaces_.resize(network_half_spaces_);
   if (band_) AddPhases(/*member=*/true);
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
@@ -402,7 +406,12 @@ double ProofBounder::LineOfOutput(std::int32_t label, std::int32_t other, double
   }
   for (std::size_t m = hidden_.size(); m-- > 0;) SubstituteLines(hidden_[m], false);
   for (std::size_t j = 0; j < cz_.size(); ++j) size_ += std::abs(cz_[j]) * x_.Size(j);
-  return Up(above_ + constant_ + Up(4 * gamma_ * size_ + kUnderflow));
+  return ChargedConstant();
+}
+
+double ProofBounder::ChargedConstant() const {
+  const double result = Up(above_ + constant_ + Up(4 * gamma_ * size_ + kUnderflow));
+  return std::isnan(result) ? kInfinity : result;
 }
 
 // False: no f of the region is as large as the band's least.
@@ -516,11 +525,36 @@ void ProofBounder::StartBound(const Question& question, double lambda) {
   }
 }
 
-double ProofBounder::Descend(Source source, std::span<const float> dual) {
+ProofBounder::Slopes ProofBounder::SlopesByRule(const Hidden& layer, std::size_t k,
+                                                bool flat) const {
+  const NeuronLines& lines = layer.lines[k];
+  const double cz = cz_[k], cd = cd_[k];
+  const auto [l, u, a, b, sign] = layer.polygons[k];
+  const bool open = l < 0 && u > 0 && sign == 0 && l + a < 0 && u + b > 0;
+  if (flat && (open || layer.split[k] != 0)) {
+    // Differences by themselves: between 0 and d^.
+    const double over = a >= 0 ? 1 : b <= 0 ? 0 : b / (b - a);
+    const double s = cz > 0 ? lines.output.su : lines.output.sl;
+    return {s * cz, (cd > 0 ? over : 1 - over) * cd};
+  }
+  const DifferenceLine& line = cd > 0 ? lines.over : lines.under;
+  const double s = cz + cd * line.r > 0 ? lines.output.su : lines.output.sl;
+  return {s * cz + (line.p + line.r * s) * cd, line.q * cd};
+}
+
+void ProofBounder::Descend(Source source, std::span<const float> dual, std::size_t to) {
   std::size_t end = dual.size();
-  for (std::size_t m = hidden_.size(); m-- > 0;) {
+  for (std::size_t m = hidden_.size(); m-- > to;) {
     const Hidden& layer = hidden_[m];
     const std::size_t units = layer.network.rows;
+    std::vector<Slopes> pushed;
+    for (std::size_t n = 0; n < pushes_.size(); ++n) {
+      const ProofPhase& phase = region_.phases[n];
+      if (phase.layer != static_cast<std::int32_t>(m)) continue;
+      pushed.resize(units);
+      pushed[phase.unit].a += pushes_[n];
+      if (phase.member) pushed[phase.unit].d += pushes_[n];
+    }
     std::span<const float> big_a, big_d;
     if (source == Source::kGiven) {
       big_d = dual.subspan(end - units, units);
@@ -530,16 +564,14 @@ double ProofBounder::Descend(Source source, std::span<const float> dual) {
     StartNextLayer(layer.network.columns);
     for (std::size_t k = 0; k < units; ++k) {
       const double cz = cz_[k], cd = cd_[k];
-      double a = 0, d = 0;
+      Slopes slopes;
       if (source == Source::kGiven) {
-        a = big_a[k], d = big_d[k];
-      } else if (source == Source::kLines) {
-        const NeuronLines& lines = layer.lines[k];
-        const DifferenceLine& line = cd > 0 ? lines.over : lines.under;
-        const double s = cz + cd * line.r > 0 ? lines.output.su : lines.output.sl;
-        a = s * cz + (line.p + line.r * s) * cd;
-        d = line.q * cd;
+        slopes = {big_a[k], big_d[k]};
+      } else if (source != Source::kZero) {
+        slopes = SlopesByRule(layer, k, source == Source::kFlatLines);
       }
+      if (!pushed.empty()) slopes = {slopes.a + pushed[k].a, slopes.d + pushed[k].d};
+      const auto [a, d] = slopes;
       constant_ += PeakUp(layer.polygons[k], cz, cd, a, d);
       size_ += (std::abs(cz) + std::abs(cd) + std::abs(a) + std::abs(d)) * layer.pair_scale[k];
       if (a != 0 || d != 0) Unfold(layer, k, a, d);
@@ -547,25 +579,50 @@ double ProofBounder::Descend(Source source, std::span<const float> dual) {
     std::swap(cz_, next_z_);
     std::swap(cd_, next_d_);
   }
-  return FinishAtInput(/*with_half_spaces=*/false);
 }
 
 double ProofBounder::Bound(const Question& question, double lambda, std::span<const float> dual) {
   if (overflow_) return kInfinity;
   StartBound(question, lambda);
-  return Descend(Source::kGiven, dual);
+  Descend(Source::kGiven, dual);
+  return FinishAtInput(/*with_half_spaces=*/false);
 }
 
 double ProofBounder::BoundByLines(const Question& question, double lambda) {
   if (overflow_) return kInfinity;
   StartBound(question, lambda);
-  return Descend(Source::kLines, {});
+  Descend(Source::kLines, {});
+  return FinishAtInput(/*with_half_spaces=*/false);
 }
 
 double ProofBounder::BoundByIntervals(const Question& question) {
   if (overflow_) return kInfinity;
   StartBound(question, 1);
-  return Descend(Source::kZero, {});
+  Descend(Source::kZero, {});
+  return FinishAtInput(/*with_half_spaces=*/false);
+}
+
+// The rounding of what is left is in S, too: a layer's part of S holds what its coefficients for
+// the layer below are off by, times z and delta there.
+ProofBounder::Rest ProofBounder::RestOf(std::size_t layer, const Question& question, double lambda,
+                                        std::span<const float> pushes) {
+  if (overflow_) return {kInfinity, {}, {}};
+  StartBound(question, lambda);
+  pushes_.assign(pushes.begin(), pushes.end());
+  Descend(Source::kLines, {}, layer + 1);
+  pushes_.clear();
+  return {ChargedConstant(), cz_, cd_};
+}
+
+ProofBounder::Line ProofBounder::LineOver(std::span<const double> z, std::span<const double> delta,
+                                          bool flat) {
+  if (overflow_) return {kInfinity, {}};
+  cz_.assign(z.begin(), z.end());
+  cd_.assign(delta.begin(), delta.end());
+  above_ = constant_ = size_ = 0;
+  Descend(flat ? Source::kFlatLines : Source::kLines, {});
+  for (std::size_t j = 0; j < cz_.size(); ++j) size_ += std::abs(cz_[j]) * x_.Size(j);
+  return {ChargedConstant(), cz_};
 }
 
 }  // namespace lucid

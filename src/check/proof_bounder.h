@@ -69,6 +69,8 @@ class ProofBounder {
   // of the region has the member's phases, proved. Requires: EnterRegion was true, parameters of
   // N's architecture.
   bool EnterMember(std::span<const float> parameters, bool quick = false);
+  // The member of the last EnterMember in the region of the last EnterRegion.
+  bool EnterMemberAgain(bool quick = false);
   // Ensures: no x of the region with f(x) > result has P_label - P_other <= member_error. +inf
   // where numbers get too large. Requires: EnterMember was true, lambda >= 0; label and other are
   // different classes; dual holds A then D of every unit, layer by layer, all finite.
@@ -81,6 +83,28 @@ class ProofBounder {
   double BoundByLines(const Question& question, double lambda);
   // The same with A = D = 0 and lambda = 1: what intervals give.
   double BoundByIntervals(const Question& question);
+
+  // Parts of such bounds, for windows (proof_windows.h). At every x that leaks,
+  //   f <= constant + sum_k z[k] z_k + delta[k] delta_k    of a hidden layer's units
+  // by the lines that the rules choose in the layers above it. `pushes` are added to the A (and,
+  // of a member's phase, to the D) of the units that the region's first phases fix. The constant
+  // is +inf where numbers get too large. Valid until the next call. Requires: as BoundByLines; not
+  // more pushes than phases.
+  struct Rest {
+    double constant = 0;
+    std::span<const double> z, delta;
+  };
+  Rest RestOf(std::size_t layer, const Question& question, double lambda,
+              std::span<const float> pushes);
+  // At every x of the region, of the last hidden layer's units,
+  //   sum_k z[k] z_k + delta[k] delta_k <= constant + slopes . x
+  // by the lines that the rules choose, or, if `flat`, where no phase is known by lines over
+  // differences alone. The rest as RestOf. Requires: EnterMember was true, and not quick.
+  struct Line {
+    double constant = 0;
+    std::span<const double> slopes;
+  };
+  Line LineOver(std::span<const double> z, std::span<const double> delta, bool flat);
 
   // After EnterMember: what is possible in a hidden layer, and the box.
   const std::vector<SumPolygon>& polygons(std::size_t layer) const {
@@ -128,7 +152,11 @@ class ProofBounder {
     double at_least = 0;
   };
   // Where a bound's A and D come from.
-  enum class Source { kGiven, kLines, kZero };
+  enum class Source { kGiven, kLines, kFlatLines, kZero };
+  struct Slopes {
+    double a = 0, d = 0;
+  };
+  Slopes SlopesByRule(const Hidden& layer, std::size_t k, bool flat) const;
 
   bool EnterNetwork();  // all layers
   bool EnterNetworkLayer(std::size_t m);
@@ -138,7 +166,10 @@ class ProofBounder {
   bool AddBand();
   void NarrowByBand();
   void StartBound(const Question& question, double lambda);
-  double Descend(Source source, std::span<const float> dual);
+  // From the last hidden layer down to the input, or to the layer `to`.
+  void Descend(Source source, std::span<const float> dual, std::size_t to = 0);
+  // What constants may be off by, added; NaN is +inf.
+  double ChargedConstant() const;
   // Of the outputs: sign (N_label - N_other) as a line over x, from above.
   double LineOfOutput(std::int32_t label, std::int32_t other, double sign);
   void FinishMemberLayer(Hidden& layer, bool quick);
@@ -174,6 +205,7 @@ class ProofBounder {
   Ranges x_;
   // The linear function on its way down: of the layer in hand, and what the next one gets.
   std::vector<double> cz_, cd_, next_z_, next_d_;
+  std::vector<float> pushes_;        // of the bound in hand
   double constant_ = 0, above_ = 0;  // of this layer, of those above
   double size_ = 0;                  // S
   bool overflow_ = false;            // since EnterRegion: every bound is +inf

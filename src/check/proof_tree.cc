@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "check/claim_checker.h"
+#include "check/proof_windows.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -23,6 +24,36 @@ std::string MisfitOf(const ProofSplit& split, const ProofShape& shape) {
   if (split.unit >= units) {
     return fmt::format("it splits {} {}, there are {}", split.how == kInput ? "input" : "unit",
                        split.unit, units);
+  }
+  return "";
+}
+
+// The same of a case of windows.
+std::string MisfitOf(const ProofCase& one, const ProofShape& shape) {
+  if (one.Cuts()) {
+    ProofSplit cut;
+    cut.how = kNetworkPhase;
+    cut.layer = one.layer;
+    cut.unit = one.unit;
+    return MisfitOf(cut, shape);
+  }
+  const auto wrong = [](const std::vector<float>& values, std::int64_t count) {
+    return static_cast<std::int64_t>(values.size()) != count;
+  };
+  if (one.kind == ProofCase::Kind::kMultipliers && wrong(one.multipliers, shape.lines)) {
+    return fmt::format("a case has {} multipliers, a network of this run has {}",
+                       one.multipliers.size(), shape.lines);
+  }
+  for (const ProofRound& round : one.rounds) {
+    if (wrong(round.tilts, shape.tilts) || (round.aims && wrong(round.choose_by, shape.tilts))) {
+      return fmt::format("a round has {} tilts, a network of this run has {}", round.tilts.size(),
+                         shape.tilts);
+    }
+    for (const std::uint16_t input : round.halved) {
+      if (input >= shape.inputs) {
+        return fmt::format("a round cuts input {}, there are {}", input, shape.inputs);
+      }
+    }
   }
   return "";
 }
@@ -47,6 +78,12 @@ std::string MisfitOf(const ProofClosing& closing, std::int32_t label, const Proo
     return fmt::format("member {} has {} multipliers, a network of this run has {}", closing.member,
                        count, expected);
   }
+  if (closing.kind == Kind::kWindows && shape.tilts == 0) {
+    return "it speaks of windows, which a network of this run does not have";
+  }
+  for (const ProofCase& one : closing.cases) {
+    if (std::string misfit = MisfitOf(one, shape); !misfit.empty()) return misfit;
+  }
   return "";
 }
 
@@ -65,6 +102,8 @@ ProofShape::ProofShape(const Architecture& architecture, std::int64_t ensemble_m
     lines += 2 * layers[m].outputs;
     moments += 9 * layers[m].outputs;
   }
+  const WindowLayout windows(architecture);
+  if (windows.Fits()) tilts = static_cast<std::int64_t>(windows.count * windows.width);
 }
 
 Result<std::vector<ProofTree>> ReadProofTrees(std::span<const ProofFile> files,

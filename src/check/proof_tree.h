@@ -23,6 +23,7 @@ struct ProofShape {
   std::int64_t inputs = 0, classes = 0, members = 0;
   std::vector<std::int64_t> hidden;     // units of each hidden layer
   std::int64_t lines = 0, moments = 0;  // multipliers of a closing of these kinds
+  std::int64_t tilts = 0;               // of a round of windows; 0: there are no windows
   Domain domain;
 };
 

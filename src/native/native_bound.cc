@@ -19,7 +19,6 @@
 #include "native/region_search.h"
 #include "numeric/floating_point.h"
 #include "numeric/rounding.h"
-#include "pair/window_bounder.h"
 
 namespace lucid {
 namespace {
@@ -285,8 +284,6 @@ class NativeBound {
 };
 
 }  // namespace
-
-bool CanBeProved(const Architecture& architecture) { return !WindowBounder::Fits(architecture); }
 
 Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
                                   const ProgressCallback& progress, std::stop_token stop) {

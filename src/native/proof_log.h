@@ -35,6 +35,22 @@ struct PairProof {
   std::shared_ptr<PairProof> premise;
   bool written = false;
   std::unique_ptr<const Region> unconfirmed;  // the region of the claim; null: it is confirmed
+
+  std::size_t Bytes() const {
+    std::size_t floats = closing.multipliers.capacity();
+    for (const ProofCase& one : closing.cases) {
+      floats += one.multipliers.capacity();
+      for (const ProofRound& round : one.rounds) {
+        floats += round.choose_by.capacity() + round.tilts.capacity();
+      }
+    }
+    std::size_t bytes = sizeof(PairProof) + floats * sizeof(float);
+    if (unconfirmed) {
+      bytes += sizeof(Region) + unconfirmed->box.capacity() * sizeof(Interval) +
+               unconfirmed->phases.capacity() * sizeof(PhaseSplit);
+    }
+    return bytes;
+  }
 };
 
 // Of one class. The first error of the writer is kept, and nothing is written after it.
@@ -63,7 +79,8 @@ class ProofLog {
     for (std::shared_ptr<PairProof> proof = pair.why; proof && !proof->written;) {
       Keep(writer_->Add(label_, proof->closing));
       proof->written = true;
-      proof->closing.multipliers = {};  // nobody asks for it again
+      proof->closing.multipliers = {};  // nobody asks for them again
+      proof->closing.cases = {};
       proof = std::exchange(proof->premise, nullptr);
     }
   }

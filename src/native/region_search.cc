@@ -63,12 +63,10 @@ class RegionSearch {
   }
 
  private:
-  // A checker knows moments of two classes, and no windows.
+  // A checker knows windows, and moments of two classes.
   bool LooksCloser(const Architecture& architecture) const {
-    if (log_.on()) {
-      return MomentBounder::Fits(architecture) && architecture.classes() == 2 && !options_.flat;
-    }
-    return CloserBounder::Fits(architecture);
+    return WindowBounder::Fits(architecture) ||
+           (MomentBounder::Fits(architecture) && (!log_.on() || architecture.classes() == 2));
   }
 
   SearchTask Task() const {
@@ -431,7 +429,7 @@ class RegionSearch {
     const double asked = std::max(box.level, work_.target);
     if (box.level > 0 && box.pair.bound > asked) InVain(box.pair) = asked;
   }
-  bool UsesWindows() const { return !log_.on() && WindowBounder::Fits(network_.architecture); }
+  bool UsesWindows() const { return WindowBounder::Fits(network_.architecture); }
   double& InVain(const RegionPair& pair) {
     return in_vain_[static_cast<std::size_t>(pair.member) *
                         static_cast<std::size_t>(network_.architecture.classes()) +

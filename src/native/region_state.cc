@@ -125,10 +125,7 @@ std::int64_t RegionNode::Bytes() const {
                           sizeof(float);
   for (const RegionPair& pair : alive) {
     if (!pair.why) continue;
-    bytes += sizeof(PairProof) + pair.why->closing.multipliers.capacity() * sizeof(float);
-    if (!pair.why->unconfirmed) continue;
-    bytes += sizeof(Region) + region.box.capacity() * sizeof(Interval) +
-             region.phases.capacity() * sizeof(PhaseSplit);
+    bytes += pair.why->Bytes();
   }
   return static_cast<std::int64_t>(bytes);
 }

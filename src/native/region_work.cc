@@ -321,14 +321,19 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   worker.checker_entered = false;
   RegionPair& pair = bound.pair;
   const double enough = std::max(bound.level, target);
-  const auto by = bound.level > 0 ? CloserBounder::By::kWindows : CloserBounder::By::kMoments;
+  using By = CloserBounder::By;
+  // A checker knows moments of two classes only.
+  const bool moments = !WritesProof() || network_.architecture.classes() == 2;
+  const By wanted = bound.level > 0 || !moments ? By::kWindows : By::kMoments;
+  const By by = CloserBounder::Means(network_.architecture, wanted);
   Band band{label_, enough, pair.bound};
   const ProofBand same{enough, pair.bound};
   double found = -kInfinity;
   auto kind = ProofClosing::Kind::kNoInput;
+  CloserBounder::Why how{{}, std::move(bound.multipliers)};
   if (pair.bound > enough && worker.bounder.EnterRegion(region, &band) &&
       EnterMember(pair.member, worker)) {
-    if (network_.architecture.classes() > 2) {
+    if (network_.architecture.classes() > 2 && by == By::kMoments) {
       // N_c - N_c'' may be more than f, which is what the pair's bound is about.
       Multipliers multipliers;
       band.most = worker.bounder.Bound(Question(pair), multipliers, 0, enough);
@@ -336,32 +341,40 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     found = band.most;
     if (found > enough) {
       if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
+      // With room for a checker it is enough, still.
+      const double asked = enough * (1 - 0x1p-29);
       found = worker.closer->Bound(worker.bounder, region, band, worker.parameters, Question(pair),
-                                   by, enough, bound.multipliers, expired);
-      if (by != CloserBounder::By::kWindows) bound.cut = worker.closer->WidestInput();
-      kind = ProofClosing::Kind::kMoments;
+                                   by, asked, how, expired);
+      found = RegionBounder::WithSlack(std::max(found, asked));  // what is below was dropped
+      if (bound.level == 0) bound.cut = worker.closer->WidestInput();
+      kind = by == By::kWindows ? ProofClosing::Kind::kWindows : ProofClosing::Kind::kMoments;
     }
   }
-  // Nothing was said about inputs below the band.
-  found = std::max(found, enough);
-  if (WritesProof() && found < pair.bound) {
+  bound.multipliers = std::move(how.multipliers);
+  if (WritesProof() && std::max(found, enough) < pair.bound) {
     auto why = Claim(pair, kind, same);
-    if (kind == ProofClosing::Kind::kMoments) {
-      why->closing.value = RegionBounder::WithSlack(found);
-      why->closing.multipliers = bound.multipliers;
+    if (kind != ProofClosing::Kind::kNoInput) why->closing.value = found;
+    if (kind == ProofClosing::Kind::kMoments) why->closing.multipliers = bound.multipliers;
+    why->closing.cases = std::move(how.cases);
+    // To check windows takes as long as to find them; they leave the checker room instead.
+    if (kind != ProofClosing::Kind::kWindows) {
+      members_.CopyParameters(pair.member, worker.parameters);
+      const double checked = CheckersBoundHere(why->closing, worker);
+      const bool agreed = checked <= ValueOf(why->closing);
+      if (kind == ProofClosing::Kind::kMoments) {
+        why->closing.value = found = std::max(found, checked);
+      } else if (!agreed) {
+        found = kInfinity;  // the checker does not see that there is no input
+      }
     }
-    members_.CopyParameters(pair.member, worker.parameters);
-    const double checked = CheckersBoundHere(why->closing, worker);
-    if (kind == ProofClosing::Kind::kMoments) {
-      why->closing.value = found = std::max(why->closing.value, checked);
-    } else if (checked > -kInfinity) {
-      found = kInfinity;  // the checker does not see that there is no input
-    }
-    if (found < pair.bound) {
+    if (std::max(found, enough) < pair.bound && FitsIntoProof(why->closing)) {
       pair.why = std::move(why);
       bound.fresh = true;
+    } else {
+      found = pair.bound;
     }
   }
+  found = std::max(found, enough);  // nothing was said about inputs below the band
   pair.bound = std::min(pair.bound, found);
   bound.alive = pair.bound > target;
 }

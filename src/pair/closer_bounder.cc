@@ -18,16 +18,20 @@ CloserBounder::CloserBounder(const Network& network) {
   if (MomentBounder::Fits(architecture)) moments_ = std::make_unique<MomentBounder>(network);
 }
 
+CloserBounder::By CloserBounder::Means(const Architecture& architecture, By wanted) {
+  if (!WindowBounder::Fits(architecture)) return By::kMoments;
+  return MomentBounder::Fits(architecture) ? wanted : By::kWindows;
+}
+
 double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Band& band,
                             std::span<const float> parameters, const PairQuestion& question, By by,
-                            double enough, std::vector<float>& multipliers,
-                            const std::function<bool()>& expired) {
+                            double enough, Why& why, const std::function<bool()>& expired) {
   if (windows_ && (by == By::kWindows || !moments_)) {
     widest_ = LongestSide(region.box);
-    return windows_->Bound(pair, region, &band, parameters, question, enough, expired);
+    return windows_->Bound(pair, region, &band, parameters, question, enough, why.cases, expired);
   }
   const double bound =
-      moments_->Bound(pair, parameters, question, band, enough, multipliers, expired);
+      moments_->Bound(pair, parameters, question, band, enough, why.multipliers, expired);
   widest_ = moments_->WidestInput();
   return bound;
 }

@@ -47,12 +47,20 @@ class CloserBounder {
   // smaller box. A network that fits only one of the two is always bounded by that one.
   enum class By { kWindows, kMoments };
 
-  // As MomentBounder::Bound, whose multipliers these are.
+  // Which of the two it is going to be.
+  static By Means(const Architecture& architecture, By wanted);
+
+  // What shows a bound to a checker: of windows their cases, of moments their multipliers, which
+  // are also where the next bound starts from.
+  struct Why {
+    std::vector<ProofCase> cases;
+    std::vector<float> multipliers;
+  };
+  // As MomentBounder::Bound.
   // Requires: `pair` has entered the region and the member; it is to be entered again after.
   double Bound(RegionBounder& pair, const Region& region, const Band& band,
                std::span<const float> parameters, const PairQuestion& question, By by,
-               double enough, std::vector<float>& multipliers,
-               const std::function<bool()>& expired);
+               double enough, Why& why, const std::function<bool()>& expired);
 
   // After Bound: the input to cut; -1: none has a length.
   std::int32_t WidestInput() const { return widest_; }

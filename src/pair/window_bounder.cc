@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -35,6 +36,18 @@ constexpr std::size_t kFewCells = 1 << 16;  // with which they are moved on
 constexpr double kPolishStep = 0.001, kLeastPolishStep = 1e-5;
 constexpr int kPolishTrials = 2;
 constexpr double kLeastGain = 0.001;  // of a step, of what a bound is too large by
+// What is charged for rounding, times this, leaves room for a checker's charges.
+constexpr double kRoom = 8;
+constexpr double kUnderflow = 0x1p-499;
+
+// Of lines that are as good as equal the first one is taken: rounding must not decide, or a checker
+// would take another.
+bool Better(double value, double than) {
+  constexpr double kTie = 1e-9;
+  return std::isinf(than) || value < than - kTie * (std::abs(value) + std::abs(than));
+}
+// After a bound or a line.
+double RoomOf(const RegionBounder& bounder) { return kRoom * bounder.Rounding({}, 0); }
 
 // Of largest sums; -inf: there is none. A sum that overflows downwards is one all the same.
 double Sum(double a, double b) {
@@ -114,32 +127,55 @@ struct WindowBounder::Chain {
     std::vector<double> most_after;  // the largest sums of all windows after
   };
 
-  // Over the region that the pair has entered. `at` is where to start, and the best.
+  // Over the region that the pair has entered. `at` is where to start, and the best. The first
+  // `proved` of `rounds` are what the result comes from.
   double Bound(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
                Multipliers& at, const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
     double best = Descend(pair, question, enough, coarse, at, expired);
+    proved = rounds.size();
     if (coarse || best <= enough || expired()) return best;
     double last = best;
     Turn turn;
     for (std::size_t cut = 0; !expired() && work < kMostWork && Divisible(); ++cut) {
-      if (!Drop(enough)) return enough;
+      if (!Drop(enough)) return Proved(enough);
       // Of every window one input.
+      ProofRound round;
       for (std::size_t input = cut % width; input < edges.size(); input += width) {
-        if (!Halve(input)) return best;
+        if (!Halve(input, round.halved)) return best;
       }
-      if (!Drop(enough)) return enough;
+      round.tilts = Tilts();
+      if (!Drop(enough)) {
+        rounds.push_back(std::move(round));
+        return Proved(enough);
+      }
       if (!Fill(expired)) break;
       double here = Tilt(enough, expired);
-      if (Cells() <= kFewCells) here = Polish(pair, question, enough, here, turn, at, expired);
+      round.tilts = Tilts();
+      if (Cells() <= kFewCells) {
+        here = Polish(pair, question, enough, here, turn, at, round, expired);
+      }
+      rounds.push_back(std::move(round));
       here = std::max(here, enough);  // of what was dropped
-      best = std::min(best, here);
+      if (here < best) best = Proved(here);
       if (best <= enough) break;
       if ((cut + 1) % width != 0) continue;
       if (Cells() > kManyCells && here - kToCome * (last - here) > enough) break;
       last = here;
     }
     return best;
+  }
+
+  double Proved(double bound) {
+    proved = rounds.size();
+    return bound;
+  }
+  std::vector<float> Tilts() const {
+    std::vector<float> tilts;
+    for (const Window& window : chain) {
+      for (std::size_t j = 0; j < width; ++j) tilts.push_back(static_cast<float>(window.tilt[j]));
+    }
+    return tilts;
   }
 
   // Whose turn it is to be moved, and by how much.
@@ -159,7 +195,7 @@ struct WindowBounder::Chain {
   // Some steps of the same with the cells as they are.
   template <class Expired>
   double Polish(RegionBounder& pair, const PairQuestion& question, double enough, double here,
-                Turn& turn, Multipliers& at, const Expired& expired) {
+                Turn& turn, Multipliers& at, ProofRound& round, const Expired& expired) {
     const int count = 2 * static_cast<int>(1 + at.pushes.size());
     for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > kLeastPolishStep;
          ++trial) {
@@ -173,6 +209,7 @@ struct WindowBounder::Chain {
         here = there;
         at = next;
         turn.fails = 0;
+        round = {round.halved, true, at.lambda, at.pushes, std::move(round.tilts), Tilts()};
         continue;
       }
       chain = before;
@@ -190,7 +227,7 @@ struct WindowBounder::Chain {
   // What these multipliers leave to the windows; lines of other ones mean nothing then.
   void Aim(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
     const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
-    rest = of.constant;
+    rest = Up(of.constant + RoomOf(pair));
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].z.clear();
       chain[p].delta.clear();
@@ -207,14 +244,19 @@ struct WindowBounder::Chain {
   template <class Expired>
   double Descend(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
                  Multipliers& at, const Expired& expired) {
+    ProofRound round;
     const auto bound = [&](const Multipliers& with) {
       Start(pair, question, with);
+      round = {{}, true, with.lambda, with.pushes, Tilts(), {}};
       for (std::size_t input = 0; input < edges.size(); ++input) {
-        for (int n = 1; n < (coarse ? 2 : 4); n *= 2) Halve(input);
+        for (int n = 1; n < (coarse ? 2 : 4); n *= 2) Halve(input, round.halved);
       }
-      return rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
+      const double found = rest < kInfinity && Fill(expired) ? Tilt(enough, expired) : kInfinity;
+      round.tilts = Tilts();
+      return found;
     };
     double best = bound(at);
+    rounds.assign(1, round);
     bool there = true;  // at the best
     std::vector<float> signs(1 + at.pushes.size(), 1);
     double step = coarse ? kFirstStep : kNextStep;
@@ -232,6 +274,7 @@ struct WindowBounder::Chain {
           if (there) {
             best = here;
             at = next;
+            rounds.assign(1, round);
             moved = true;
             break;
           }
@@ -282,9 +325,9 @@ struct WindowBounder::Chain {
     return false;
   }
 
-  // Every piece of the input, if it can be. Parts keep the lines of what they are a part of. False:
-  // there would be too many.
-  bool Halve(std::size_t input) {
+  // Every piece of the input, if it can be: `halved` has it then. Parts keep the lines of what they
+  // are a part of. False: there would be too many.
+  bool Halve(std::size_t input, std::vector<std::uint16_t>& halved) {
     if (!Divisible(input)) return true;
     std::vector<double>& of = edges[input];
     std::size_t cells = 0;
@@ -298,6 +341,7 @@ struct WindowBounder::Chain {
       finer.push_back(of[i]);
     }
     of = std::move(finer);
+    halved.push_back(static_cast<std::uint16_t>(input));
     for (Window& window : chain) {
       if (!Sees(window, input)) continue;
       const std::size_t j = input - window.first, count = window.cells.size();
@@ -346,14 +390,18 @@ struct WindowBounder::Chain {
       for (const bool flat : {false, true}) {
         const RegionBounder::Line line = bounder.LineOver(window->z, window->delta, flat);
         Cell other = *cell;
-        other.constant = line.constant;
+        other.constant = Up(line.constant + RoomOf(bounder));
         std::ranges::copy(line.slopes, other.slopes.begin());
         other.value = Value(*window, other);
-        if (other.value < cell->value) *cell = other;
+        if (Better(other.value, cell->value)) *cell = other;
       }
     }
     return true;
   }
+
+  // For the rounding of sums whose terms add up to this, here and in a checker: twice what a line
+  // at a point, or the tilts of an input, can be off by, and as much for every sum along the chain.
+  double Charge(double size) const { return (1 + kRoom) * 4 * gamma * size + kUnderflow; }
 
   double Value(const Window& window, const Cell& cell) const {
     double value = cell.constant, size = std::abs(cell.constant);
@@ -364,7 +412,7 @@ struct WindowBounder::Chain {
       size += (std::abs(cell.slopes[j]) + std::abs(window.tilt[j])) *
               std::max(std::abs(side.lower), std::abs(side.upper));
     }
-    const double charged = Up(value + 4 * gamma * size);
+    const double charged = Up(value + Charge(size));
     return std::isfinite(charged) ? charged : kInfinity;
   }
 
@@ -477,7 +525,7 @@ struct WindowBounder::Chain {
       });
       const double low = edges[i].front(), high = edges[i].back();
       const double reach = std::max(std::abs(low), std::abs(high));
-      sum = Up(sum + Up(std::max(tilt * low, tilt * high) + 4 * gamma * size * reach));
+      sum = Up(sum + Up(std::max(tilt * low, tilt * high) + Charge(size * reach)));
     }
     return sum;
   }
@@ -539,10 +587,16 @@ struct WindowBounder::Chain {
       });
     }
     if (!(square > 0)) return false;
+    bool finite = true;
     for (std::size_t p = 0; p < chain.size(); ++p) {
-      for (std::size_t j = 0; j < width; ++j) chain[p].tilt[j] += much / square * x[p][j];
+      for (std::size_t j = 0; j < width; ++j) {
+        // A proof has them as floats.
+        double& tilt = chain[p].tilt[j];
+        tilt = static_cast<float>(tilt + much / square * x[p][j]);
+        finite = finite && std::isfinite(tilt);
+      }
     }
-    return true;
+    return finite;
   }
 
   const Windows windows;
@@ -550,8 +604,10 @@ struct WindowBounder::Chain {
   RegionBounder bounder;
   const std::size_t width;
   const double gamma;
-  std::size_t work = 0;                    // cells that lines were asked for
-  std::vector<float> own;                  // the member's parameters of a window
+  std::size_t work = 0;            // cells that lines were asked for
+  std::vector<float> own;          // the member's parameters of a window
+  std::vector<ProofRound> rounds;  // what was done so far, and how much of it is needed
+  std::size_t proved = 0;
   double rest = 0;                         // what is not the windows'
   std::vector<std::vector<double>> edges;  // of every input's pieces
   std::vector<Window> chain;
@@ -576,17 +632,25 @@ struct WindowBounder::Cases {
   const Band* band;
   const std::function<bool()>& expired;
 
-  double Bound(Region& region, double enough, Multipliers at) const {
+  using Kind = ProofCase::Kind;
+  using Why = std::vector<ProofCase>;
+
+  double Bound(Region& region, double enough, Multipliers at, Why& why) const {
+    why.assign(1, {});
     if (!pair.EnterRegion(region, band) || !pair.EnterMember(parameters)) return -kInfinity;
-    Multipliers multipliers;
-    double bound = pair.Bound(question, multipliers, kLineSteps, enough);
+    double bound = ByLines(enough, why.front());
     if (bound <= enough) return bound;
     at.pushes.resize(region.phases.size());
     const auto windows = [&](bool coarse) {
-      return chain.Bound(pair, question, enough, coarse, at, expired);
+      const double found = chain.Bound(pair, question, enough, coarse, at, expired);
+      if (!(found < bound)) return;
+      bound = found;
+      ProofCase& by = why.front() = {Kind::kWindows};
+      by.rounds.assign(chain.rounds.begin(),
+                       chain.rounds.begin() + static_cast<std::ptrdiff_t>(chain.proved));
     };
     const auto spent = [&] { return chain.work >= kMostWork || (expired && expired()); };
-    bound = std::min(bound, windows(true));
+    windows(true);
     if (bound <= enough || bound == kInfinity || spent()) return bound;
     // What loses at least this much of what the bound is too large by.
     const auto open_phase = [&](double share) -> std::optional<PhaseSplit> {
@@ -595,31 +659,57 @@ struct WindowBounder::Cases {
     };
     std::optional<PhaseSplit> open = open_phase(kWorthCutting);
     if (!open) {
-      bound = std::min(bound, windows(false));
+      windows(false);
       if (bound <= enough || spent()) return bound;
       open = open_phase(-1);  // any
       if (!open) return bound;
     }
+    return Cut(region, *open, enough, at, bound, why);
+  }
+
+  // Both sides of a cut, unless that is no better than `bound`.
+  double Cut(Region& region, PhaseSplit open, double enough, const Multipliers& at, double bound,
+             Why& why) const {
+    Why both = {{open.member ? Kind::kMemberPhase : Kind::kNetworkPhase, open.layer, open.unit}};
     double worst = -kInfinity;
     for (const bool active : {false, true}) {
-      region.phases.push_back(*open);
-      region.phases.back().active = active;
+      open.active = active;
+      region.phases.push_back(open);
+      Why side;
       // The other side need not be better than the worse one.
-      worst = std::max(worst, Bound(region, std::max(enough, worst), at));
+      worst = std::max(worst, Bound(region, std::max(enough, worst), at, side));
+      std::ranges::move(side, std::back_inserter(both));
       region.phases.pop_back();
       if (worst >= bound) return bound;
     }
+    why = std::move(both);
     return worst;
+  }
+
+  // As a proof has it.
+  double ByLines(double enough, ProofCase& why) const {
+    Multipliers multipliers;
+    double bound = pair.Bound(question, multipliers, kLineSteps, enough);
+    why.lambda = multipliers.lambda;
+    why.kind = Kind::kLines;
+    if (!multipliers.slopes.empty() ||
+        std::ranges::any_of(multipliers.pushes, [](float push) { return push != 0; })) {
+      why.kind = Kind::kMultipliers;
+      why.multipliers = pair.Dual();
+      bound = pair.BoundOfDual(question, why.lambda, why.multipliers);
+    }
+    return std::isfinite(bound) ? pair.ForChecker(bound) : kInfinity;
   }
 };
 
 double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Band* band,
                             std::span<const float> parameters, const PairQuestion& question,
-                            double enough, const std::function<bool()>& expired) {
+                            double enough, std::vector<ProofCase>& why,
+                            const std::function<bool()>& expired) {
   Region cases = region;
   chain_->own = WindowParameters(chain_->architecture, parameters);
   chain_->work = 0;
-  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {});
+  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {}, why);
 }
 
 }  // namespace lucid

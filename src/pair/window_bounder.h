@@ -15,13 +15,19 @@
 // in a piece an input is. Cells through which no sum is above what is enough are dropped, the
 // others cut into smaller ones. The layers above are few: cases are told apart by their phases, and
 // what their phases' sums are pulled by is chosen with lambda, on coarse cells.
+//
+// All of it is written down, for a proof (docs/proof.md): whoever cuts, tilts and drops the same
+// comes to the same bound. Every number here leaves room for another program's rounding, as
+// RegionBounder::ForChecker does.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "lucid/certificate/proof.h"
 #include "lucid/nn/network.h"
 #include "pair/region_bounder.h"
 
@@ -42,11 +48,12 @@ class WindowBounder {
   // Ensures: no input of the region in the band (null: any) has f > result and
   // P_c - P_c'' <= member_error, P being the member with these parameters. -inf: there is no such
   // input. Ends when the bound is at or below `enough`, when that is out of reach, when there are
-  // too many cells, or when expired() says so. `pair`, of the same network, is entered for this,
-  // and to be entered again before anything else is asked of it.
+  // too many cells, or when expired() says so. `why` shows to a checker that nothing leaks above
+  // the larger one of the result and `enough`, if that is finite. `pair`, of the same network, is
+  // entered for this, and to be entered again before anything else is asked of it.
   double Bound(RegionBounder& pair, const Region& region, const Band* band,
                std::span<const float> parameters, const PairQuestion& question, double enough,
-               const std::function<bool()>& expired = {});
+               std::vector<ProofCase>& why, const std::function<bool()>& expired = {});
 
  private:
   struct Chain;

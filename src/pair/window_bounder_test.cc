@@ -48,6 +48,7 @@ TEST_P(Windows, AreNeverBelowALeakOfTheRegionAndTheBand) {
     const Region domain{UnitBox(GetParam().inputs()), {}};
     RegionBounder lines(made.network);
     WindowBounder windows(made.network);
+    std::vector<ProofCase> why;
     const auto leak = static_cast<double>(values.f);
     for (const double width : {1e-9, 0.1}) {
       const Band band{made.question.label, f - slack - width, f + slack + width};
@@ -59,7 +60,7 @@ TEST_P(Windows, AreNeverBelowALeakOfTheRegionAndTheBand) {
               int asked = 0;
               const double bound =
                   windows.Bound(lines, *region, in, made.member.parameters, made.question, enough,
-                                [&] { return ++asked > most; });
+                                why, [&] { return ++asked > most; });
               ASSERT_FALSE(std::isnan(bound));
               ASSERT_TRUE(AtOrAbove(bound, values.f)) << "enough " << enough << ", " << most;
               dropped += bound <= enough;
@@ -132,9 +133,10 @@ TEST(WindowBounder, ComesDownToWhatAGridFinds) {
       const Region domain{UnitBox(architecture.inputs()), {}};
       const auto truth = static_cast<double>(most);
       const double enough = truth + 0.05 * std::abs(truth) + 2e-4;
+      std::vector<ProofCase> why;
       const double bound =
           WindowBounder(made.network)
-              .Bound(lines, domain, nullptr, made.member.parameters, made.question, enough);
+              .Bound(lines, domain, nullptr, made.member.parameters, made.question, enough, why);
       close += bound <= enough;
       EXPECT_TRUE(AtOrAbove(bound, leak));
       Multipliers multipliers;
@@ -164,7 +166,8 @@ TEST(WindowBounder, WeightsThatOverflowGiveNoBoundRatherThanASmallOne) {
   p.parameters.back() = -3e38F;
   RegionBounder lines(n);
   const Region domain{UnitBox(6), {}};
-  EXPECT_EQ(WindowBounder(n).Bound(lines, domain, nullptr, p.parameters, {0, 1, 1, 0}, 0),
+  std::vector<ProofCase> why;
+  EXPECT_EQ(WindowBounder(n).Bound(lines, domain, nullptr, p.parameters, {0, 1, 1, 0}, 0, why),
             kInfinity);
 }
 
@@ -202,11 +205,11 @@ TEST(CloserBounder, IsBetweenALeakAndLines) {
         for (const int most : {3, 300}) {
           ASSERT_TRUE(lines.EnterRegion(domain, &band) &&
                       lines.EnterMember(made.member.parameters));
-          std::vector<float> multipliers;
+          CloserBounder::Why why;
           int asked = 0;
-          const double bound = closer.Bound(lines, domain, band, made.member.parameters,
-                                            made.question, by, 0.5 * static_cast<double>(leak),
-                                            multipliers, [&] { return ++asked > most; });
+          const double bound =
+              closer.Bound(lines, domain, band, made.member.parameters, made.question, by,
+                           0.5 * static_cast<double>(leak), why, [&] { return ++asked > most; });
           EXPECT_TRUE(AtOrAbove(bound, leak));
           EXPECT_GE(closer.WidestInput(), 0);
           better += bound < by_lines - 1e-6;

@@ -34,6 +34,41 @@ struct ProofBand {
   bool operator==(const ProofBand&) const = default;
 };
 
+// One round of a bound by windows (docs/proof.md): pieces of inputs are cut, lines are laid over
+// cells, and windows are tilted. Its numbers decide how tight a bound is, never whether it holds.
+struct ProofRound {
+  std::vector<std::uint16_t>
+      halved;  // inputs whose pieces are cut in the middle, one after another
+  // What is left to the windows is asked anew, with these; else it is as in the round before.
+  // Always of the first round.
+  bool aims = false;
+  double lambda = 0;
+  std::vector<float> pushes;     // of the region's first phases: what their sums are pulled by
+  std::vector<float> choose_by;  // tilts by which lines are chosen; else those of the round before
+  std::vector<float> tilts;      // of every window's inputs
+};
+
+// A part of a claim by windows. Parts stand in the order in which a tree of cuts is walked: after a
+// cut come the parts of its first side (sum <= 0), then those of the second.
+struct ProofCase {
+  enum class Kind : std::uint8_t {
+    kNetworkPhase = 1,  // a cut: the sign of a weighted sum of N
+    kMemberPhase,       // or of the member
+    kNoInput,           // all others end a side, as closings of the same name do
+    kLines,
+    kMultipliers,
+    kWindows,
+  };
+  static constexpr int kDeepest = 64;  // so many cuts may lead to a side
+
+  Kind kind = Kind::kNoInput;
+  std::int32_t layer = 0, unit = 0;  // of a cut
+  double lambda = 0;                 // of kLines and kMultipliers
+  std::vector<float> multipliers;    // of kMultipliers
+  std::vector<ProofRound> rounds;    // of kWindows, at least one
+  bool Cuts() const { return kind <= Kind::kMemberPhase; }
+};
+
 // A claim about one pair (member, other class) in a node: no input of the region that leaks has
 // value < f <= most, with the band's `most` (without a band, +inf) and the larger one of `value`
 // and the band's `least`. The kind says how a checker sees that.
@@ -44,6 +79,7 @@ struct ProofClosing {
     kLines,        // the lines that a rule chooses, with this lambda
     kMultipliers,  // these multipliers of every neuron
     kMoments,      // these multipliers of products of quantities
+    kWindows,      // what single windows of the input can give, case by case
   };
   static constexpr std::int32_t kEveryPair = -1;
 
@@ -58,7 +94,11 @@ struct ProofClosing {
   // kMultipliers: per hidden layer A of every unit, then D of every unit. kMoments: of every
   // constraint, in the order of docs/proof.md.
   std::vector<float> multipliers;
+  std::vector<ProofCase> cases;  // of kWindows
 };
+
+// Whether a writer takes a closing as large as this one.
+bool FitsIntoProof(const ProofClosing& closing);
 
 struct ProofHeader {
   Digest network_digest, ensemble_digest;

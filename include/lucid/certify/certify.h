@@ -33,11 +33,10 @@ struct CertifyOptions {
 };
 
 struct CertifySummary {
-  Certificate certificate;        // as it was written
-  std::string path;               // of the certificate
-  bool finished = false;          // every class that was asked for ended by itself
-  bool guided = true;             // false: the spatial bounds had no training data to go by
-  bool unproved_windows = false;  // a proof was wanted, and convolutions have none
+  Certificate certificate;  // as it was written
+  std::string path;         // of the certificate
+  bool finished = false;    // every class that was asked for ended by itself
+  bool guided = true;       // false: the spatial bounds had no training data to go by
 };
 
 // Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.
