@@ -82,6 +82,9 @@ Result<double> ParseDuration(const std::string& text);
 // A file that the user named, or the one of this name in the run's folder.
 std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name);
 
+// Adds --promise and --domain, which `lucid predict` and `lucid serve` share.
+void AddPromiseOptions(CLI::App& command, std::string& promise, std::string& domain);
+
 // Adds an option that takes a duration, in seconds afterwards.
 CLI::Option* AddDuration(CLI::App& command, const std::string& name, double& seconds,
                          const std::string& description);

@@ -120,7 +120,7 @@ void AddAuditCommand(CLI::App& root, Session& session) {
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command
       ->add_option("--attacks", arguments->attacks,
-                   "all, or some of gap,noise,boundary,distinguisher,averaging,timing")
+                   "all, or some of gap,noise,boundary,distinguisher,averaging,timing,white-box")
       ->delimiter(',')
       ->capture_default_str();
   command
@@ -145,6 +145,12 @@ void AddAuditCommand(CLI::App& root, Session& session) {
   command
       ->add_option("--retrain", arguments->audit.retrained,
                    "dpsgd, alibi: train so many pairs of networks with a row and without it")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--deployed", arguments->audit.deployed,
+          "scalar guard of a private run: make so many pairs of services anew, with a unit "
+          "and without it")
       ->capture_default_str();
   command->add_flag("--http", arguments->http,
                     "Attack none and the guards over HTTP too: starts lucid serve on loopback");

@@ -16,7 +16,8 @@ namespace {
 struct BoundArguments {
   std::string run, out, engine = "native", variant = "full", tighten = "none";
   std::int32_t label = -1;
-  bool index = false, spatial = false, no_proof = false;
+  bool index = false, spatial = false, no_proof = false, optimum = false;
+  double declare = 0;  // 0: not given
   CLI::Option *index_flag = nullptr, *spatial_flag = nullptr;
   SpatialOptions spatial_options;
   BoundOptions common;
@@ -24,8 +25,23 @@ struct BoundArguments {
   MilpBoundOptions milp;
 };
 
-std::string ToText(const Certificate& certificate, const Manifest& manifest,
-                   const std::string& path) {
+std::string DeclaredText(const Certificate& certificate, const Schema& schema) {
+  const DeclaredDecision& declared = *certificate.declared;
+  std::string text = fmt::format("bound {:.6g} (r = {}, {}): {}\n", declared.bounds.front(),
+                                 declared.r, declared.after_looking ? "after looking" : "declared",
+                                 NameOf(certificate.Outcome()));
+  for (const ClassBound& bound : certificate.classes) {
+    if (!(bound.beta_lower > declared.bounds[bound.label]) || !bound.witness) continue;
+    text += fmt::format(
+        "witness: class {} ({}), confidence {:.6g}, another label from the network without row "
+        "{}\n",
+        bound.label, schema.label().categories[bound.label], bound.beta_lower, bound.witness->row);
+  }
+  return text;
+}
+
+std::string ToText(const CertifySummary& made, const Manifest& manifest) {
+  const Certificate& certificate = made.certificate;
   std::string text;
   for (const ClassBound& bound : certificate.classes) {
     const std::string& name = manifest.schema.label().categories[bound.label];
@@ -57,7 +73,9 @@ std::string ToText(const Certificate& certificate, const Manifest& manifest,
   } else {
     text += "unproved: nobody but the engine says that the bounds hold\n";
   }
-  return text + fmt::format("certificate: {}\n", path);
+  if (certificate.declared) text += DeclaredText(certificate, manifest.schema);
+  for (const std::string& line : made.promise.Lines()) text += line + "\n";
+  return text + fmt::format("certificate: {}\n", made.path);
 }
 
 // The engine that was asked for, with its options and those of the session.
@@ -94,13 +112,40 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
   return options;
 }
 
+// The bounds to decide about: those of the command line, or those of the manifest, or none.
+std::optional<DeclaredDecision> DecisionFor(const BoundArguments& arguments,
+                                            const Ensemble& ensemble) {
+  const Manifest& manifest = ensemble.manifest();
+  const bool given = arguments.declare > 0;
+  if (arguments.optimum || (!given && !manifest.declared)) return std::nullopt;
+  const double r = given ? arguments.declare : manifest.declared->r;
+  const double bound = BoundFor(r, manifest, ensemble.network());
+  return DeclaredDecision{
+      r, std::vector<double>(static_cast<std::size_t>(manifest.schema.classes()), bound), given};
+}
+
+// Proved, refuted, or stopped before one of them is known.
+ExitCode ExitCodeOf(DeclaredOutcome outcome) {
+  if (outcome == DeclaredOutcome::kProved) return kDone;
+  return outcome == DeclaredOutcome::kRefuted ? kAnswerIsNo : kStoppedEarly;
+}
+
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
   LUCID_ASSIGN(CertifyOptions options, OptionsOf(session, arguments));
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
   options.bound().journal = path + ".journal";
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
+  options.declared = DecisionFor(arguments, ensemble);
+  if (options.declared) {  // no guard that states `full` reads them
+    options.index = arguments.index;
+    options.spatial = arguments.spatial;
+  }
   LUCID_ASSIGN(const CertifySummary made,
                Certify(ensemble, arguments.run, options, session.Progress(), session.stop));
+  if (options.declared && options.declared->after_looking) {
+    LUCID_TRY(NoteAttempt(arguments.run,
+                          {options.declared->r, std::string(NameOf(made.certificate.Outcome()))}));
+  }
   SayAdjacency(session, ensemble.manifest());
   if (!made.guided) {
     session.Say(
@@ -108,8 +153,10 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
                     ensemble.manifest().data_directory));
   }
   LUCID_TRY(session.json ? Print(EncodeCertificate(made.certificate))
-                         : Print(ToText(made.certificate, ensemble.manifest(), made.path)));
-  if (made.finished) return kDone;
+                         : Print(ToText(made, ensemble.manifest())));
+  if (made.finished) {
+    return options.declared ? ExitCodeOf(made.certificate.Outcome()) : kDone;
+  }
   session.Say(fmt::format(
       "stopped early: the bounds hold, but could be tighter; the same command with --resume goes "
       "on from '{}'",
@@ -182,6 +229,16 @@ void AddBoundCommand(CLI::App& root, Session& session) {
                    "native (region search with difference bounds) or milp (the paper's)")
       ->check(CLI::IsMember({"native", "milp"}))
       ->capture_default_str();
+  CLI::Option* declare =
+      command
+          ->add_option("--declare", arguments->declare,
+                       "Decide about this share of N's median confidence (after looking); without "
+                       "it about the run's own declared bound, if it has one")
+          ->check(CLI::PositiveNumber);
+  command
+      ->add_flag("--optimum", arguments->optimum,
+                 "Search for the smallest bounds although the run declared some")
+      ->excludes(declare);
   command->add_option("--gap", common.gap, "Relative gap at which a class is done")
       ->capture_default_str();
   AddDuration(*command, "--time-limit", common.time_limit,

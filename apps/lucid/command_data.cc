@@ -9,6 +9,7 @@
 #include "command.h"
 #include "lucid/data/catalogue.h"
 #include "lucid/data/dataset.h"
+#include "lucid/data/infer_schema.h"
 #include "lucid/data/npz.h"
 #include "lucid/data/summary.h"
 #include "lucid/data/synthetic.h"
@@ -238,6 +239,61 @@ void AddSynth2d(CLI::App& data, Session& session) {
                     "Replace a data set that is there");
 }
 
+void AddSchema(CLI::App& data, Session& session) {
+  struct Options {
+    std::string csv, out;
+    InferOptions infer;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = AddCommand(
+      data, session, "schema", "Makes a data directory of one CSV by a rule that no unit decides",
+      "lucid data synth2d --out points && lucid data schema points/train.csv --label label --out "
+      "made",
+      [options, &session]() -> Result<ExitCode> {
+        options->infer.split_key = session.seed;
+        LUCID_ASSIGN(const InferredSchema made,
+                     InferSchema(options->csv, options->infer, options->out));
+        Json columns = Json::array();
+        std::string text;
+        for (const ColumnDecision& column : made.columns) {
+          columns.push_back(
+              {{"column", column.name}, {"what", column.what}, {"margin", column.margin}});
+          text += fmt::format(
+              "{}: {}{}\n", Printable(column.name), column.what,
+              column.margin == 0
+                  ? ""
+                  : fmt::format("; {} units would have to leave to change that", column.margin));
+        }
+        if (session.json) {
+          LUCID_TRY(PrintJson({{"directory", options->out},
+                               {"rows", made.rows},
+                               {"units", made.units},
+                               {"train_rows", made.train_rows},
+                               {"test_rows", made.test_rows},
+                               {"rows_left_out", made.left_out},
+                               {"columns", std::move(columns)}}));
+          return kDone;
+        }
+        LUCID_TRY(Print(text + fmt::format("{}: {} training rows, {} test rows, {} inputs, {} "
+                                           "classes\n",
+                                           options->out, made.train_rows, made.test_rows,
+                                           made.schema.features(), made.schema.classes())));
+        session.Say(
+            "enough for the promise labels; for full, look at schema.csv, write ranges and "
+            "categories that you would give any data of this kind, and use it with --declared");
+        return kDone;
+      });
+  command->add_option("FILE", options->csv, "CSV file [.gz] with a header")->required();
+  command->add_option("--label", options->infer.label, "Column of the classes")->required();
+  command->add_option("--unit", options->infer.unit, "Column that says whose row it is");
+  command->add_option("--declared", options->infer.declared,
+                      "schema.csv whose columns are taken as they are");
+  command->add_option("--test", options->infer.test_share, "Share of the units that test")
+      ->capture_default_str();
+  command->add_option("--out", options->out, "Folder to make")->required();
+  command->add_flag("--overwrite", options->infer.overwrite, "Replace a data set that is there");
+}
+
 Status PrintCatalogue(const Session& session, const std::vector<CatalogueEntry>& catalogue) {
   Json list = Json::array();
   std::string text;
@@ -309,6 +365,7 @@ void AddDataCommand(CLI::App& root, Session& session) {
   AddEncode(*data, session);
   AddSynth2d(*data, session);
   AddFetch(*data, session);
+  AddSchema(*data, session);
 }
 
 }  // namespace lucid::app

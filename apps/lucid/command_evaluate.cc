@@ -11,6 +11,7 @@
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/evaluation/evaluation.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid::app {
 namespace {
@@ -103,6 +104,8 @@ Result<ExitCode> RunEvaluate(const Session& session, const EvaluateArguments& ar
     LUCID_ASSIGN(const Standing standing, StandingOf(certificate));
     session.Say(fmt::format("the guards' bounds are {}", NameOf(standing)));
   }
+  LUCID_ASSIGN(const Promise promise, PromiseOfRun(arguments.run, options.certificate));
+  for (const std::string& line : promise.Lines()) session.Say(line);
   evaluation.command = session.arguments;
   evaluation.test = data.test_source;
   for (const auto& [method, why] : evaluation.left_out) {

@@ -13,6 +13,7 @@
 #include "data/table_reader.h"
 #include "lucid/certificate/receipt.h"
 #include "lucid/guard/guard.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid::app {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::int64_t kRowsPerBatch = 1024;
 
 struct PredictArguments {
   std::string run, input, out, certificate, key_file, guard = "scalar", mechanism = "paper";
+  std::string promise;
   bool names = false;
   GuardOptions options;
 };
@@ -38,10 +40,13 @@ Result<GuardKey> Key(const Session& session, const std::string& path) {
   return key;
 }
 
-void Warn(const Session& session, const Guard& guard, Standing standing) {
-  session.Say(fmt::format("the certificate's bounds are {}", NameOf(standing)));
+void Warn(const Session& session, const Guard& guard, const Promise& promise, Standing standing) {
+  if (guard.certificate() != nullptr) {
+    session.Say(fmt::format("the certificate's bounds are {}", NameOf(standing)));
+  }
+  for (const std::string& line : promise.Lines()) session.Say(line);
   for (const std::string& warning : guard.Warnings()) session.Say("warning: " + warning);
-  if (guard.options().epsilon > 0) {
+  if (guard.options().epsilon > 0 && guard.certificate() != nullptr) {
     session.Say(
         fmt::format("warning: every distinct row costs epsilon {}, and no ledger counts it: lucid "
                     "serve has one",
@@ -96,7 +101,7 @@ std::string ToCsv(const std::vector<std::int32_t>& labels, const Schema& schema,
 }
 
 nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Guard& guard,
-                              Standing standing) {
+                              const Promise& promise, Standing standing) {
   nlohmann::ordered_json document;
   document["rows"] = labels.size();
   document["classes"] = guard.schema().label().categories;
@@ -104,9 +109,32 @@ nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Gua
   document["mechanism"] = NameOf(guard.options().mechanism);
   document["epsilon"] = guard.mechanism().epsilon();
   document["effective_epsilon"] = guard.mechanism().EffectiveEpsilon();
-  document["certificate"] = NameOf(standing);
+  document["promise"] = promise.public_name();
+  // Of a run with declared bounds the output is the same, whatever was certified.
+  if (guard.certificate() != nullptr) document["certificate"] = NameOf(standing);
   document["labels"] = labels;
   return document;
+}
+
+// What the run promises through this command, which counts nothing.
+Result<Promise> CheckPromise(const PredictArguments& arguments, const GuardOptions& options,
+                             WantedPromise wanted) {
+  const AccessTerms access{
+      .scalar = options.guard == GuardKind::kScalar,
+      .domain = options.domain.empty() ? "box" : options.domain,
+      .epsilon = options.epsilon,
+      .counted = false,
+      .only_if_certified = wanted == WantedPromise::kLabels || wanted == WantedPromise::kBoth};
+  LUCID_ASSIGN(Promise promise, PromiseOfRun(arguments.run, arguments.certificate, access));
+  LUCID_TRY(promise.Require(wanted));
+  return promise;
+}
+
+// A certificate that cannot be read matters only to a guard that needs it, which said so.
+Standing StandingOrUnproved(const PredictArguments& arguments) {
+  const Result<Standing> standing =
+      StandingOf(GivenOrInRun(arguments.certificate, arguments.run, kCertificateFile));
+  return standing.ok() ? *standing : Standing::kUnproved;
 }
 
 Result<ExitCode> RunPredict(const Session& session, const PredictArguments& arguments) {
@@ -114,6 +142,8 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   LUCID_ASSIGN(options.guard, GuardNamed(arguments.guard));
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   LUCID_TRY(options.Validate());
+  LUCID_ASSIGN(const WantedPromise wanted, WantedPromiseNamed(arguments.promise));
+  LUCID_ASSIGN(const Promise promise, CheckPromise(arguments, options, wanted));
   const std::string key_path = GivenOrInRun(arguments.key_file, arguments.run, kKeyFile);
   if (!std::filesystem::exists(key_path)) {  // no key is made for what cannot be answered
     LUCID_ASSIGN(const Guard trial,
@@ -122,15 +152,14 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   }
   LUCID_ASSIGN(const GuardKey key, Key(session, key_path));
   LUCID_ASSIGN(const Guard guard, Guard::Open(arguments.run, arguments.certificate, options, key));
-  LUCID_ASSIGN(const Standing standing,
-               StandingOf(GivenOrInRun(arguments.certificate, arguments.run, kCertificateFile)));
-  Warn(session, guard, standing);
+  const Standing standing = StandingOrUnproved(arguments);
+  Warn(session, guard, promise, standing);
   LUCID_ASSIGN(const std::vector<float> rows, ReadRows(guard, arguments.input));
   LUCID_ASSIGN(const std::vector<std::int32_t> labels, Labels(session, guard, rows));
   const std::string text = ToCsv(labels, guard.schema(), arguments.names);
-  if (!arguments.out.empty()) LUCID_TRY(WriteFileAtomically(arguments.out, text));
+  if (!arguments.out.empty()) LUCID_TRY(WriteFileAtomically(arguments.out, text, kForEverybody));
   if (session.json) {
-    LUCID_TRY(PrintJson(ToJson(labels, guard, standing)));
+    LUCID_TRY(PrintJson(ToJson(labels, guard, promise, standing)));
   } else if (arguments.out.empty()) {
     LUCID_TRY(Print(text));
   }
@@ -138,6 +167,17 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
 }
 
 }  // namespace
+
+void AddPromiseOptions(CLI::App& command, std::string& promise, std::string& domain) {
+  command
+      .add_option("--promise", promise,
+                  "labels, full or both: refuse to open where the run does not keep it")
+      ->check(CLI::IsMember({"labels", "full", "both"}));
+  command
+      .add_option("--domain", domain,
+                  "What may be asked of a run with declared bounds: box (default) or schema")
+      ->check(CLI::IsMember({"box", "schema"}));
+}
 
 void AddPredictCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<PredictArguments>();
@@ -170,6 +210,7 @@ void AddPredictCommand(CLI::App& root, Session& session) {
                       "RUN/guard.key)");
   command->add_option("--certificate", arguments->certificate,
                       "The certificate (default: RUN/certificate.json)");
+  AddPromiseOptions(*command, arguments->promise, arguments->options.domain);
   command
       ->add_option("--grid-bits", arguments->options.grid_bits,
                    "Round inputs to multiples of 2^-B first; 0: do not")

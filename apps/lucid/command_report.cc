@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "command.h"
+#include "lucid/report/card.h"
 #include "lucid/report/report.h"
 
 namespace lucid::app {
@@ -12,6 +13,8 @@ namespace {
 
 struct ReportArguments {
   std::string run, out, csv, latex;
+  bool card = false;
+  CardOptions card_options;
   ReportOptions report;
 };
 
@@ -26,7 +29,33 @@ Status WriteTables(const Report& report, const std::string& folder, std::string_
   return Ok();
 }
 
+// The id of the card that is there: it names the service, not the card.
+std::string KnownService(const std::string& path) {
+  const Result<std::string> text = ReadTextFile(path, 1 << 20);
+  if (!text.ok()) return "";
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("service") && json["service"].is_string()
+             ? json["service"].get<std::string>()
+             : "";
+}
+
+Result<ExitCode> WriteCard(const Session& session, const ReportArguments& arguments) {
+  const std::string path = GivenOrInRun("", arguments.run, kCardFile);
+  CardOptions options = arguments.card_options;
+  options.certificate = arguments.report.certificate;
+  options.service = KnownService(path);
+  LUCID_ASSIGN(const PrivacyCard card, MakeCard(arguments.run, options));
+  const std::string page = GivenOrInRun(arguments.out, arguments.run, kCardPage);
+  LUCID_TRY(WriteFileAtomically(path, CardJson(card)));
+  LUCID_TRY(WriteFileAtomically(page, CardPage(card)));
+  LUCID_TRY(session.json
+                ? Print(CardJson(card))
+                : Print(fmt::format("promise: {}\ncard: {}, {}\n", card.promise, path, page)));
+  return kDone;
+}
+
 Result<ExitCode> RunReport(const Session& session, const ReportArguments& arguments) {
+  if (arguments.card) return WriteCard(session, arguments);
   ReportOptions options = arguments.report;
   options.threads = session.threads;
   LUCID_ASSIGN(const Report report,
@@ -63,6 +92,17 @@ void AddReportCommand(CLI::App& root, Session& session) {
   command->add_option("--out", arguments->out, "The page (default: RUN/report.html)");
   command->add_option("--certificate", arguments->report.certificate,
                       "The certificate (default: RUN/certificate.json)");
+  command->add_flag("--card", arguments->card,
+                    "The privacy card instead: what may be published (RUN/card.json, card.html)");
+  command
+      ->add_option("--answer-epsilon", arguments->card_options.answer_epsilon,
+                   "Of the card: the epsilon that the service answers with")
+      ->capture_default_str();
+  command
+      ->add_option("--domain", arguments->card_options.domain,
+                   "Of the card: what the service may be asked, box or schema")
+      ->check(CLI::IsMember({"box", "schema"}))
+      ->capture_default_str();
   command->add_option("--csv", arguments->csv, "Folder for the tables as CSV, exact numbers");
   command->add_option("--latex", arguments->latex, "Folder for the tables as LaTeX");
   command

@@ -18,7 +18,7 @@ namespace {
 struct ServeArguments {
   ServeOptions options;
   std::string guard = "scalar", mechanism = "paper", memo = "stateless", log_format = "text";
-  std::string ready_file;
+  std::string ready_file, promise;
 };
 
 // Counts the SIGHUPs that nobody has seen yet. A handler may touch nothing but such a semaphore.
@@ -80,7 +80,7 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
     }
   }
   if (!arguments.ready_file.empty()) {
-    LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n"));
+    LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n", kForEverybody));
   }
   if (options.guard.epsilon == 0 && !options.ledger.empty()) {
     session.Say("note: epsilon is 0: answers cost nothing, and the ledger is not used");
@@ -95,6 +95,7 @@ Result<ExitCode> RunServe(const Session& session, const ServeArguments& argument
   ServeOptions options = arguments.options;
   LUCID_ASSIGN(options.guard.guard, GuardNamed(arguments.guard));
   LUCID_ASSIGN(options.guard.mechanism, MechanismNamed(arguments.mechanism));
+  LUCID_ASSIGN(options.promise, WantedPromiseNamed(arguments.promise));
   options.memo = arguments.memo == "dictionary" ? MemoKind::kDictionary : MemoKind::kStateless;
   options.json_log = arguments.log_format == "json";
   options.access_log = options.access_log && !session.quiet && session.LogsAtLeast("info");
@@ -124,6 +125,7 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--key-file", options.key_file, "The guard's secret; created on first use")
       ->required();
   command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
+  AddPromiseOptions(command, arguments.promise, options.guard.domain);
   command.add_flag("--unchecked", options.unchecked,
                    "Serve although lucid-check has not accepted the bounds");
   command
@@ -131,7 +133,8 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
                   "Round inputs to multiples of 2^-BITS first (0: not)")
       ->capture_default_str();
   command.add_option("--ledger", options.ledger,
-                     "SQLite file of what was spent; required with epsilon above 0");
+                     "SQLite file of what was spent; required with epsilon above 0 (but not by "
+                     "the promise full)");
   command.add_option("--budget", options.budget,
                      "Epsilon that may be spent in total (keys have theirs in the keys file)");
   command

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "command.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid::app {
 namespace {
@@ -46,7 +48,7 @@ Json PopulationJson(const TrainSummary& s) {
           {"spent", amount(s.population->spent)}};
 }
 
-nlohmann::ordered_json ToJson(const TrainSummary& s) {
+nlohmann::ordered_json ToJson(const TrainSummary& s, const Promise& promise) {
   const auto number = [](double value) {
     return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
@@ -59,6 +61,7 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
           {"expected_rows_from", s.expected_rows == 0   ? Json(nullptr)
                                  : s.expected_from_data ? Json("data")
                                                         : Json("declared")},
+          {"promise", promise.name()},
           {"private", PrivateJson(s)},
           {"population", PopulationJson(s)},
           {"dropped_rows", s.dropped},
@@ -76,33 +79,13 @@ nlohmann::ordered_json ToJson(const TrainSummary& s) {
           {"instruction_set", s.instruction_set}};
 }
 
-// A line per promise that this run can keep.
-std::string PromiseText(const TrainSummary& s) {
-  std::string text;
-  if (s.private_run && s.private_run->seeded) {
-    text += "promise full: no, the noise came from the seed: nothing is private\n";
-  } else if (s.private_run) {
-    text += fmt::format(
-        "promise full: (epsilon {}, delta {:.3g}) for each {}, any number of answers{}\n",
-        s.private_run->statement.epsilon, s.private_run->statement.delta,
-        s.unit == "row" ? "row" : "unit of column " + s.unit,
-        s.declared ? "" : "; it needs declared bounds: --declare");
-  }
-  if (s.population) {
-    text +=
-        fmt::format("population {}: epsilon {:.6g} of {}, delta {:.3g} of {} are spent\n",
-                    s.population->name, s.population->spent.epsilon, s.population->total.epsilon,
-                    s.population->spent.delta, s.population->total.delta);
-  }
-  text += fmt::format("promise labels: {} (adjacency: {}){}\n",
-                      s.units == 0       ? "nothing to certify, there are no rows"
-                      : s.not_finite > 0 ? "no, some members are not finite"
-                                         : "after lucid bound has certified it",
-                      s.adjacency, s.partial ? ", only for the units that have a member" : "");
-  return text;
+// What the run keeps before anything is certified.
+Result<Promise> PromiseOfSummary(const TrainSummary& s) {
+  if (!s.complete) return Promise();  // of a shard
+  return PromiseOfRun(s.run);
 }
 
-std::string ToText(const TrainSummary& s, std::string_view done) {
+std::string ToText(const TrainSummary& s, const Promise& promise, std::string_view done) {
   std::string text = fmt::format(
       "{} networks of {} parameters{}\n", s.members + (s.complete ? 1 : 0), s.parameters,
       s.partial ? fmt::format(" (partial: {} of {} leave-one-outs)", s.members, s.units) : "");
@@ -118,7 +101,15 @@ std::string ToText(const TrainSummary& s, std::string_view done) {
     text += fmt::format("{} {} networks in {:.1f} s ({:.1f}/s, {})\n", done, s.trained_now,
                         s.seconds, s.networks_per_second, s.instruction_set);
   }
-  if (s.complete) text += PromiseText(s);
+  if (s.complete) {
+    for (const std::string& line : promise.Lines()) text += line + "\n";
+  }
+  if (s.population) {
+    text +=
+        fmt::format("population {}: epsilon {:.6g} of {}, delta {:.3g} of {} are spent\n",
+                    s.population->name, s.population->spent.epsilon, s.population->total.epsilon,
+                    s.population->spent.delta, s.population->total.delta);
+  }
   text += s.complete ? fmt::format("run: {}\n", s.run)
                      : fmt::format(
                            "shard done; when all are: the same command with --merge instead of "
@@ -138,6 +129,29 @@ void ApplyRecipe(const TrainArguments& arguments, std::int64_t rows, TrainOption
   if (!given("--lr")) train.rate = recipe.rate;
   if (!given("--clip-norm")) train.clip = recipe.clip;
   if (!given("--schedule")) train.schedule = recipe.schedule;
+}
+
+// A range that ends where one unit does gives that unit away: in errors, and by itself.
+void SayLonelyExtremes(const Session& session, const Dataset& dataset) {
+  const Table& table = dataset.train;
+  std::int64_t feature = 0;
+  for (const Column& column : dataset.schema.columns()) {
+    for (const float end : {0.0F, 1.0F}) {
+      if (column.kind != ColumnKind::kNumeric) break;
+      std::set<std::string> units;
+      for (std::int64_t i = 0; i < table.rows() && units.size() < 2; ++i) {
+        if (table.row(i)[static_cast<std::size_t>(feature)] != end) continue;
+        units.insert(table.has_units() ? table.unit_ids[static_cast<std::size_t>(i)]
+                                       : std::to_string(i));
+      }
+      if (units.size() != 1) continue;
+      session.Say(fmt::format(
+          "warning: column {}: a single {} is at the {} end of its range: was the range taken from "
+          "the data? A declared one is wider",
+          column.name, table.has_units() ? "unit" : "row", end == 0 ? "lower" : "upper"));
+    }
+    feature += column.width();
+  }
 }
 
 Result<ExitCode> RunTrain(const Session& session, const TrainArguments& arguments) {
@@ -160,6 +174,7 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   LoadOptions load = arguments.load;
   load.total = is_private;
   LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, load));
+  SayLonelyExtremes(session, dataset);
   ApplyRecipe(arguments, dataset.train.rows(), options.train);
   // Without a unit column every row is a unit of its own.
   options.train.rows_per_unit =
@@ -239,7 +254,8 @@ void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
 }  // namespace
 
 Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done) {
-  return session.json ? PrintJson(ToJson(summary)) : Print(ToText(summary, done));
+  LUCID_ASSIGN(const Promise promise, PromiseOfSummary(summary));
+  return session.json ? PrintJson(ToJson(summary, promise)) : Print(ToText(summary, promise, done));
 }
 
 void SayAdjacency(const Session& session, const Manifest& manifest) {

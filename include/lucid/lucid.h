@@ -16,5 +16,7 @@
 #include "lucid/nn/architecture.h"
 #include "lucid/nn/network.h"
 #include "lucid/paper/bound.h"
+#include "lucid/promise/promise.h"
+#include "lucid/report/card.h"
 #include "lucid/report/report.h"
 #include "lucid/serve/server.h"

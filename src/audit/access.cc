@@ -44,6 +44,11 @@ bool AuditedAccess::Noises(std::span<const float> x) {
   return naive_ == nullptr || naive_->Contains(x);
 }
 
+std::optional<bool> AuditedAccess::NoisesAt(std::span<const float> x) {
+  if (!Canonicalize(x)) return std::nullopt;
+  return Noises(canonical_);
+}
+
 std::int32_t AuditedAccess::Ask(const NetworkLabels& network, std::span<const float> x) {
   if (!Canonicalize(x)) return kRefused;
   return Answer(network, Noises(canonical_));

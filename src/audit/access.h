@@ -45,7 +45,11 @@ class AuditedAccess {
   // The same if it had another region, which holds x or not.
   std::int32_t AskInRegion(const NetworkLabels& network, std::span<const float> x, bool noised);
 
+  // Whether it noises x; nothing if it refuses x.
+  std::optional<bool> NoisesAt(std::span<const float> x);
+
   const std::optional<Guard>& guard() const { return guard_; }
+  const std::optional<Mechanism>& mechanism() const { return mechanism_; }  // none: never noised
 
  private:
   explicit AuditedAccess(PrivacyNoise noise) : noise_(std::move(noise)) {}

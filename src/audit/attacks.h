@@ -32,6 +32,9 @@ std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
                                             const NetworkLabels& without, const Table& train,
                                             std::int64_t count, Stream& stream);
 
+// The table without the unit of a row.
+Table WithoutUnitOf(const Table& table, std::int64_t row);
+
 // The answer to one query; kRefused: the access refuses the input. Errors end the attack.
 using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;
 inline constexpr std::int32_t kRefused = -1;

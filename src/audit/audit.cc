@@ -16,13 +16,14 @@ namespace {
 
 constexpr AuditAttack kAttacks[] = {AuditAttack::kGap,       AuditAttack::kNoise,
                                     AuditAttack::kBoundary,  AuditAttack::kDistinguisher,
-                                    AuditAttack::kAveraging, AuditAttack::kTiming};
-constexpr std::string_view kAttackNames[] = {"gap",           "noise",     "boundary",
-                                             "distinguisher", "averaging", "timing"};
+                                    AuditAttack::kAveraging, AuditAttack::kTiming,
+                                    AuditAttack::kWhiteBox};
+constexpr std::string_view kAttackNames[] = {"gap",       "noise",  "boundary", "distinguisher",
+                                             "averaging", "timing", "white-box"};
 constexpr World kWorlds[] = {World::kLeaveOneOut, World::kRecertified, World::kTrainTest,
-                             World::kRetrained};
+                             World::kRetrained, World::kDeployed};
 constexpr std::string_view kWorldNames[] = {"leave-one-out", "re-certified", "train-test",
-                                            "retrained"};
+                                            "retrained", "deployed"};
 
 }  // namespace
 
@@ -65,6 +66,7 @@ Status AuditOptions::Validate() const {
   if (duplicates < 1 || duplicates > 10'000) {
     return InvalidInput(fmt::format("duplicates is {}, must be from 1 to 10000", duplicates));
   }
+  if (deployed < 0) return InvalidInput(fmt::format("deployed is {}, must be >= 0", deployed));
   if (retrained < 0) return InvalidInput(fmt::format("retrain is {}, must be >= 0", retrained));
   if (http && http->scratch.empty()) return InvalidInput("http: no folder for the server's files");
   if (http && !(http->latency_floor >= 0 && http->latency_floor < 1)) {

@@ -1,6 +1,9 @@
 // An audit as JSON, both ways.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+
 #include "base/json_fields.h"
 #include "lucid/audit/audit.h"
 
@@ -19,6 +22,9 @@ AuditRow ReadAuditRow(JsonFields& fields, const std::string& at) {
   row.auc = fields.Number(at + "auc");
   row.advantage = fields.Number(at + "advantage");
   row.epsilon_lower = fields.Number(at + "epsilon_lower");
+  if (row.attack == AuditAttack::kWhiteBox && std::isnan(row.epsilon_lower)) {
+    row.epsilon_lower = std::numeric_limits<double>::infinity();  // JSON has none
+  }
   row.claimed = fields.Number(at + "claimed");
   row.holds = fields.Flag(at + "holds");
   row.tpr_at_fpr_01 = fields.Number(at + "tpr_at_fpr_0.01");

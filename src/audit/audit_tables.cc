@@ -28,8 +28,8 @@ std::string AuditText(const Audit& audit) {
     text += line(NameOf(row.attack), row.access, widest, row.world ? NameOf(*row.world) : "-",
                  NumberOr(row.epsilon, "{}", "-"), row.queries, row.trials,
                  NumberOr(row.auc, "{:.3f}", "-"), NumberOr(row.advantage, "{:.3f}", "-"),
-                 NumberOr(row.epsilon_lower, "{:.3f}", "-"), NumberOr(row.claimed, "{}", "-"),
-                 NumberOr(row.welch_t, "{:.1f}", "-"),
+                 NumberOr(row.epsilon_lower, "{:.3f}", std::isinf(row.epsilon_lower) ? "inf" : "-"),
+                 NumberOr(row.claimed, "{}", "-"), NumberOr(row.welch_t, "{:.1f}", "-"),
                  claims ? (row.holds ? "holds" : "DOES NOT HOLD") : "no claim");
   }
   return text;

@@ -9,10 +9,12 @@
 
 #include "audit/http_client.h"
 #include "audit/recertified.h"
+#include "base/files.h"
 #include "base/parallel.h"
 #include "evaluation/guard_files.h"
 #include "evaluation/trained_baselines.h"
 #include "lucid/baselines/private_training.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -29,38 +31,6 @@ constexpr std::int64_t kNaiveQueries = 1000;
 constexpr std::int64_t kTimes = 4000;       // of each kind of input
 constexpr std::int64_t kTimedInputs = 200;  // of each kind, at most
 constexpr double kFloorSeconds = 4;         // that a row with a latency floor may take
-
-// What the access promises about a guess that takes so many queries.
-double ClaimOf(Method method, std::optional<World> world, double epsilon, std::int64_t queries) {
-  switch (method) {
-    case Method::kDpSgd:
-      return epsilon;  // of the network, and so of whatever is asked
-    case Method::kNaiveNoise:
-      return epsilon * static_cast<double>(queries);
-    case Method::kScalar:
-    case Method::kSpatial:
-    case Method::kExact:
-    case Method::kNaiveIdp:
-      // The region is a constant of the theorem. Where it changes with the data, or the rows that
-      // are compared are none of its, nothing is promised.
-      return world == World::kLeaveOneOut ? epsilon * static_cast<double>(queries) : kNotApplicable;
-    default:
-      return kNotApplicable;
-  }
-}
-
-// The table without the unit of a row.
-Table WithoutUnitOf(const Table& table, std::int64_t row) {
-  Table rest;
-  rest.features = table.features;
-  for (std::int64_t i = 0; i < table.rows(); ++i) {
-    if (i == row || (table.has_units() && table.unit_ids[i] == table.unit_ids[row])) continue;
-    rest.x.insert(rest.x.end(), table.row(i).begin(), table.row(i).end());
-    rest.y.push_back(table.y[i]);
-    if (table.has_units()) rest.unit_ids.push_back(table.unit_ids[i]);
-  }
-  return rest;
-}
 
 }  // namespace
 
@@ -149,17 +119,42 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
                           NewRow(attack, name, method, World::kLeaveOneOut, epsilon)));
   }
   if (method == Method::kExact) LUCID_TRY(AttackRecertified(access, epsilon));
+  if (method == Method::kScalar && options_.deployed > 0) LUCID_TRY(AttackDeployed(epsilon));
   for (const AuditAttack attack : kRowAttacks) {
     if (!Asked(attack)) continue;
     LUCID_TRY(PlayTrainTest(NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
                             [&](std::int64_t) -> Oracle { return at_network(network_); }));
   }
+  if (Asked(AuditAttack::kWhiteBox)) LUCID_TRY(WeighInProcess(access, method, epsilon));
   if (!access.guard() || !Asked(AuditAttack::kTiming))
     return Ok();  // without a region: nothing to tell
   const Guard& guard = *access.guard();
   return TimeAndKeep(
       InputsFor(guard), [&](std::span<const float> x) { return guard.Label(x); }, kTimes,
       NewRow(AuditAttack::kTiming, name, method, std::nullopt, epsilon));
+}
+
+Status Auditor::WeighInProcess(AuditedAccess& access, Method method, double epsilon) {
+  if (!white_box_) {
+    std::vector<KnownDisagreements> known;
+    for (const Target& target : targets_) known.push_back({target.member, target.disagreements});
+    std::vector<Witness> witnesses;
+    const std::string path =
+        options_.certificate.empty() ? PathIn(run_, kCertificateFile) : options_.certificate;
+    std::string domain = "box";
+    if (const Result<Certificate> certificate = LoadCertificate(path); certificate.ok()) {
+      domain = certificate->domain;
+      for (const ClassBound& bound : certificate->classes) {
+        if (bound.witness) witnesses.push_back(*bound.witness);
+      }
+    }
+    LUCID_ASSIGN(white_box_, FindLabelChanges(ensemble_, domain, known, witnesses, test_,
+                                              options_.seed, options_.threads, stop_));
+  }
+  rows.push_back(WeighAnswers(*white_box_, access,
+                              NewRow(AuditAttack::kWhiteBox, std::string(NameOf(method)), method,
+                                     World::kLeaveOneOut, epsilon)));
+  return Ok();
 }
 
 Status Auditor::AttackOverHttp(Method method, double epsilon) {
@@ -348,6 +343,21 @@ Status Auditor::AttackRecertified(AuditedAccess& access, double epsilon) {
   return PlayAndKeep(
       LeaveOneOut(AuditAttack::kDistinguisher, Method::kExact, oracle),
       NewRow(AuditAttack::kDistinguisher, "exact", Method::kExact, World::kRecertified, epsilon));
+}
+
+double Auditor::ClaimOf(Method method, std::optional<World> world, double epsilon,
+                        std::int64_t queries) const {
+  const double composed = epsilon * static_cast<double>(queries);
+  if (method == Method::kDpSgd) return epsilon;  // of the network, and so of whatever is asked
+  if (method == Method::kNaiveNoise) return composed;
+  // The noised set is a constant of the promise `labels`. Where it changes with the data, or the
+  // rows that are compared are none of its, nothing is promised.
+  if (world != World::kLeaveOneOut) return kNotApplicable;
+  if (method == Method::kNaiveIdp) return composed;
+  if (!GuardOf(method)) return kNotApplicable;
+  const Result<Promise> promise = PromiseOfRun(
+      run_, options_.certificate, {.scalar = method == Method::kScalar, .epsilon = epsilon});
+  return promise.ok() && promise->labels() ? composed : kNotApplicable;
 }
 
 AuditRow Auditor::NewRow(AuditAttack attack, std::string access, Method method,

@@ -12,6 +12,7 @@
 #include "audit/attacks.h"
 #include "audit/games.h"
 #include "audit/http_worlds.h"
+#include "audit/white_box.h"
 #include "lucid/audit/audit.h"
 #include "lucid/ensemble/ensemble.h"
 
@@ -52,12 +53,18 @@ class Auditor {
   Result<std::optional<std::string>> WhyNot(Method method) const;
   Status AttackMethod(Method method);
   Status AttackInProcess(Method method, double epsilon);
+  Status WeighInProcess(AuditedAccess& access, Method method, double epsilon);
   Status AttackOverHttp(Method method, double epsilon);
   Status AttackTrained(Method method);
   Status AttackRetrained(Method method, double epsilon);
+  Status AttackDeployed(double epsilon);  // a private run's scalar guard
+  Result<std::vector<std::pair<Guard, Guard>>> Deploy(double epsilon) const;
   Status AttackRecertified(AuditedAccess& access, double epsilon);
   Status TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options);
 
+  // What a guess of so many queries may show.
+  double ClaimOf(Method method, std::optional<World> world, double epsilon,
+                 std::int64_t queries) const;
   // A row of `method` without figures, with what is claimed.
   AuditRow NewRow(AuditAttack attack, std::string access, Method method, std::optional<World> world,
                   double epsilon) const;
@@ -86,7 +93,8 @@ class Auditor {
   std::stop_token stop_;
   NetworkLabels network_;  // N
   std::vector<Target> targets_;
-  std::shared_ptr<NaiveRegion> naive_;  // once it is needed
+  std::shared_ptr<NaiveRegion> naive_;       // once it is needed
+  std::optional<WhiteBoxInputs> white_box_;  // the same
 };
 
 }  // namespace lucid

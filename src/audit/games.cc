@@ -55,6 +55,16 @@ Result<std::optional<AuditRow>> Play(const Game& game, AuditRow row, std::uint64
   SetCurve(row, in, out);
   row.epsilon_lower = EpsilonLowerBound(in, out, kAuditRisk, row.delta);
   row.holds = std::isnan(row.claimed) || row.epsilon_lower <= row.claimed;
+  // Where nothing may be told, guesses are coins, and so is their order. Given the questions, all
+  // scores are independent and both of a round have one distribution: the mean AUC is 1/2, and
+  // Hoeffding's inequality for U-statistics bounds how far it strays.
+  const double stray = std::sqrt(std::log(1 / kAuditRisk) / (2 * static_cast<double>(in.size())));
+  if (row.claimed == 0 && row.auc > 0.5 + stray) row.holds = false;
+  // Two services that are made anew are independent, so the same holds of the largest mean.
+  if (row.world == World::kDeployed && !std::isnan(row.claimed) &&
+      row.auc > LargestAreaUnderPrivacy(row.claimed, row.delta) + stray) {
+    row.holds = false;
+  }
   row.welch_t = kNotApplicable;
   return std::optional(std::move(row));
 }

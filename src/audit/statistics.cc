@@ -168,4 +168,11 @@ double WelchT(std::span<const double> a, std::span<const double> b) {
   return (mean_a - mean_b) / std::sqrt(error_a + error_b);
 }
 
+double LargestAreaUnderPrivacy(double epsilon, double delta) {
+  // The two lines meet at a; the second reaches 1 at 1 - delta.
+  const double a = (1 - delta) / (1 + std::exp(epsilon));
+  const double at = delta + std::exp(epsilon) * a;
+  return a * (delta + at) / 2 + (1 - delta - a) * (at + 1) / 2 + delta;
+}
+
 }  // namespace lucid

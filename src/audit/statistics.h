@@ -6,6 +6,10 @@
 
 namespace lucid {
 
+// The largest AUC that guesses about an (epsilon, delta)-private mechanism can have: the area under
+// min(1, delta + e^epsilon a, 1 - e^-epsilon (1 - delta - a)) over the false positives a.
+double LargestAreaUnderPrivacy(double epsilon, double delta);
+
 // The scores of an attack in the two worlds; higher: more likely "in". Requires: none is empty, no
 // NaN.
 double AreaUnderCurve(std::span<const double> in, std::span<const double> out);

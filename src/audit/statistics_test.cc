@@ -81,5 +81,20 @@ TEST(AuditStatistics, WelchOfKnownSamples) {
   EXPECT_NEAR(WelchT(a, b), -4 / std::sqrt(1.0 / 3 + 20.0 / 12), 1e-12);
 }
 
+TEST(Statistics, TheLargestAreaUnderPrivacyIsThatOfTheCurve) {
+  for (const auto& [epsilon, delta] : {std::pair(0.0, 0.0), {0.2, 0.0}, {1.0, 0.05}, {3.0, 1e-5}}) {
+    double area = 0;
+    constexpr int kSteps = 200000;
+    for (int i = 0; i < kSteps; ++i) {
+      const double a = (i + 0.5) / kSteps;
+      area +=
+          std::min({1.0, delta + std::exp(epsilon) * a, 1 - std::exp(-epsilon) * (1 - delta - a)}) /
+          kSteps;
+    }
+    EXPECT_NEAR(LargestAreaUnderPrivacy(epsilon, delta), area, 1e-4) << epsilon;
+  }
+  EXPECT_EQ(LargestAreaUnderPrivacy(0, 0), 0.5);
+}
+
 }  // namespace
 }  // namespace lucid

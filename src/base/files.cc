@@ -42,7 +42,7 @@ Error InUse(const std::string& path) {
 }
 
 Result<int> OpenDescriptor(std::string_view action, const std::string& path, int flags,
-                           unsigned mode = 0644) {
+                           unsigned mode = kOwnerOnly) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   if (fd < 0) return SystemError(action, path, errno);
   struct stat info {};
@@ -196,6 +196,20 @@ Status WriteFileAtomically(const std::string& path, std::string_view content, un
   if (written.ok()) written = RenameDurably(temporary, path);
   if (!written.ok()) ::unlink(temporary.c_str());
   return written;
+}
+
+Status CheckOwnerOnly(const std::string& folder) {
+  std::error_code code;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, code)) {
+    struct stat info {};
+    if (::stat(entry.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if ((info.st_mode & 077) == 0) continue;
+    return InvalidInput(
+        fmt::format("'{}' has mode {:04o}: others may read or change what is made from the "
+                    "training data; if they have not, chmod -R go= {}",
+                    entry.path().string(), info.st_mode & 07777, folder));
+  }
+  return Ok();
 }
 
 Status RenameDurably(const std::string& from, const std::string& to) {

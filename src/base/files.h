@@ -10,6 +10,9 @@
 
 namespace lucid {
 
+// Modes of files. What is made from training data is its owner's, unless somebody says otherwise.
+inline constexpr unsigned kOwnerOnly = 0600, kForEverybody = 0644;
+
 std::string PathIn(const std::string& folder, const std::string& name);
 
 // An open file descriptor. Move-only; closes on destruction. Thread-safe: reads and writes are
@@ -18,9 +21,8 @@ class File {
  public:
   static Result<File> OpenToRead(const std::string& path);
   // Refuses an existing file. mode: as for open(2), less the process's umask.
-  static Result<File> CreateNew(const std::string& path, unsigned mode = 0644);
-  // Creates the file for its owner alone, or takes over one whose writer died; locked (see Lock)
-  // and empty.
+  static Result<File> CreateNew(const std::string& path, unsigned mode = kOwnerOnly);
+  // Creates the file, or takes over one whose writer died; locked (see Lock), empty, kOwnerOnly.
   static Result<File> CreateLocked(const std::string& path);
   static Result<File> OpenToUpdate(const std::string& path);  // read and write, must exist
   // One that was opened in a way of its own. `fd` belongs to the File from here on.
@@ -73,8 +75,13 @@ Result<std::string> ReadTextFile(const std::string& path, std::uint64_t limit = 
 
 // Ensures: after success `path` holds exactly `content`, synced; after failure (or a kill at any
 // moment) it holds what it held before. Written to a temporary file beside it, synced, renamed.
-// mode: of the new file (0600 for secrets), as for open(2).
-Status WriteFileAtomically(const std::string& path, std::string_view content, unsigned mode = 0644);
+// mode: of the new file, as for open(2).
+Status WriteFileAtomically(const std::string& path, std::string_view content,
+                           unsigned mode = kOwnerOnly);
+
+// Errors: a file in the folder or below it that anybody but its owner may read or change. A folder
+// that is not there holds none.
+Status CheckOwnerOnly(const std::string& folder);
 
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 Status RenameDurably(const std::string& from, const std::string& to);

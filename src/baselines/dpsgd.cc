@@ -35,7 +35,6 @@ Result<DpSgdNetwork> TrainDpSgd(const Architecture& architecture, const Table& t
   train.epsilon = options.epsilon;
   train.delta = options.delta;
   train.clip = options.clip;
-  train.rows_per_unit = 1;
   for (const Unit& unit : UnitsOf(table, TableKeys::Of(table))) {
     train.rows_per_unit = std::max(train.rows_per_unit, std::ssize(unit.rows));
   }

@@ -91,6 +91,20 @@ Json ToJson(const ClassBound& bound) {
   return json;
 }
 
+Json ToJson(const DeclaredDecision& declared, DeclaredOutcome outcome) {
+  Json json;
+  Put(json, "r", declared.r);
+  json["bounds"] = Json::array();
+  json["bounds_hex"] = Json::array();
+  for (const double bound : declared.bounds) {
+    json["bounds"].push_back(NumberOrNull(bound == 0 ? 0 : bound));
+    json["bounds_hex"].push_back(Hex(bound));
+  }
+  json["way"] = declared.after_looking ? "after looking" : "declared";
+  json["outcome"] = NameOf(outcome);
+  return json;
+}
+
 // ---- reading -----------------------------------------------------------------------------------
 
 double ReadBound(JsonFields& read, const std::string& path) {
@@ -164,6 +178,18 @@ ClassBound ReadClass(JsonFields& read, std::size_t index) {
   return bound;
 }
 
+DeclaredDecision ReadDeclared(JsonFields& read, std::size_t classes) {
+  DeclaredDecision declared;
+  declared.r = ReadBound(read, "/declared/r");
+  for (const std::string& text : read.Texts("/declared/bounds_hex")) {
+    declared.bounds.push_back(FromHex(text));
+    if (!std::isfinite(declared.bounds.back())) read.Wrong("/declared/bounds_hex", "finite bounds");
+  }
+  if (declared.bounds.size() != classes) read.Wrong("/declared/bounds_hex", "one for each class");
+  declared.after_looking = read.Text("/declared/way") == "after looking";
+  return declared;
+}
+
 std::optional<Digest> ReadOptionalHash(JsonFields& read, const std::string& path) {
   if (read.IsNull(path)) return std::nullopt;
   return read.Sha256(path);
@@ -211,6 +237,27 @@ std::string_view NameOf(BoundStatus status) {
   return "deadline";
 }
 
+std::string_view NameOf(DeclaredOutcome outcome) {
+  switch (outcome) {
+    case DeclaredOutcome::kProved:
+      return "proved";
+    case DeclaredOutcome::kRefuted:
+      return "refuted";
+    case DeclaredOutcome::kOpen:
+      break;
+  }
+  return "open";
+}
+
+DeclaredOutcome Certificate::Outcome() const {
+  bool proved = true;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i].beta_lower > declared->bounds[i]) return DeclaredOutcome::kRefuted;
+    proved = proved && classes[i].beta_upper <= declared->bounds[i];
+  }
+  return proved ? DeclaredOutcome::kProved : DeclaredOutcome::kOpen;
+}
+
 double ClassBound::Gap() const {
   if (std::isinf(beta_upper)) return 1;
   return beta_upper == 0 ? 0 : (beta_upper - beta_lower) / beta_upper;
@@ -247,6 +294,8 @@ std::string EncodeCertificate(const Certificate& c) {
   json["engine"] = c.engine;
   json["options"] = c.options;
   json["domain"] = c.domain;
+  json["promise"] = c.promise;
+  json["declared"] = c.declared ? ToJson(*c.declared, c.Outcome()) : Json(nullptr);
   json["rows"] = c.rows;
   json["members"] = c.members;
   json["partial"] = c.partial;
@@ -298,6 +347,8 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
   c.member_error = ReadBound(read, "/forward_error/members");
   const std::size_t classes = read.List("/classes").size();
   for (std::size_t i = 0; i < classes; ++i) c.classes.push_back(ReadClass(read, i));
+  c.promise = read.Text("/promise");
+  if (!read.IsNull("/declared")) c.declared = ReadDeclared(read, classes);
   c.seconds = ReadSeconds(read, "/seconds");
   ReadHashes(read, c);
   if (!read.IsNull("/proof")) {

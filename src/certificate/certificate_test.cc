@@ -7,6 +7,7 @@
 #include <fstream>
 #include <type_traits>
 
+#include "certificate/seal.h"
 #include "certificate/test_support.h"
 
 namespace lucid {
@@ -238,6 +239,38 @@ TEST(ClassBound, GapIsRelativeToTheUpperBound) {
   EXPECT_EQ(gap(0, 0), 0);
   EXPECT_EQ(gap(1, 0.75), 0.25);
   EXPECT_EQ(gap(kInfinity, 3), 1);
+}
+
+TEST(CertificateTest, TheOutcomeOfDeclaredBoundsFollowsFromTheBounds) {
+  Certificate certificate = CertificateFor(TheNetwork());
+  ClassBound& other = certificate.classes[1];
+  other.beta_upper = 0.5;
+  const auto outcome = [&](double bound) {
+    certificate.declared = DeclaredDecision{0.05, {0.8, bound}, false};
+    return certificate.Outcome();
+  };
+  EXPECT_EQ(outcome(0.5), DeclaredOutcome::kProved);
+  EXPECT_EQ(outcome(std::nextafter(0.5, 0)), DeclaredOutcome::kOpen);
+  other.beta_lower = 0.25;
+  other.witness = certificate.classes[0].witness;
+  EXPECT_EQ(outcome(0.25), DeclaredOutcome::kOpen);
+  EXPECT_EQ(outcome(0.2), DeclaredOutcome::kRefuted);
+  certificate.promise = "full";
+  certificate.declared->after_looking = true;
+  const std::string text = EncodeCertificate(certificate);
+  const auto read = ParseCertificate(text, "test");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(EncodeCertificate(*read), text);
+  EXPECT_EQ(read->promise, "full");
+  EXPECT_TRUE(read->declared->after_looking);
+  EXPECT_EQ(read->Outcome(), DeclaredOutcome::kRefuted);
+  // A file that says "proved" of these numbers is refused, even if it is sealed anew.
+  std::string document = text.substr(0, text.rfind(",\n  \"seal\"")) + "\n}\n";
+  document.replace(document.find("\"refuted\""), 9, "\"proved\"");
+  EXPECT_FALSE(ParseCertificate(WithSeal(document), "test").ok());
+  EXPECT_TRUE(
+      ParseCertificate(WithSeal(text.substr(0, text.rfind(",\n  \"seal\"")) + "\n}\n"), "test")
+          .ok());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lucid/certify/bound_steps.h"
 #include "lucid/data/dataset.h"
 #include "lucid/guard/member_index.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -115,10 +116,15 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   CertifySummary summary;
   if (auto* native = std::get_if<NativeBoundOptions>(&recorded.engine)) {
     native->proof = ProofPath(run, options);
+    if (options.declared) native->decide = options.declared->bounds.front();
   }
   const bool own = options.certificate.empty();
   summary.path = own ? PathIn(run, kCertificateFile) : options.certificate;
   LUCID_ASSIGN(summary.certificate, Compute(ensemble, recorded, progress, stop));
+  summary.certificate.declared = options.declared;
+  summary.promise =
+      PromiseOf(ensemble.manifest(), &summary.certificate, {.domain = summary.certificate.domain});
+  summary.certificate.promise = summary.promise.name();
   LUCID_TRY(SaveCertificate(summary.certificate, summary.path));  // whatever happens to the rest
   if (own) LUCID_TRY(recorder.Save(PathIn(run, kBoundsFile), summary.certificate));
   const Status files = AddGuardFiles(ensemble, run, options, progress, stop, summary);
@@ -126,7 +132,8 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   if (summary.certificate.index_digest || summary.certificate.spatial_digest) {
     LUCID_TRY(SaveCertificate(summary.certificate, summary.path));
   }
-  summary.finished = options.bound().Finished(summary.certificate);
+  summary.finished = options.declared ? summary.certificate.Outcome() != DeclaredOutcome::kOpen
+                                      : options.bound().Finished(summary.certificate);
   return summary;
 }
 

@@ -60,7 +60,7 @@ Result<StagedFolder> StagedFolder::Create(const std::string& target, bool overwr
 
 Status StagedFolder::Write(const std::string& name, std::string_view content) {
   names_.push_back(name);
-  return WriteFileAtomically((fs::path(path_) / name).string(), content);
+  return WriteFileAtomically((fs::path(path_) / name).string(), content, kForEverybody);
 }
 
 Status StagedFolder::Publish() {

@@ -83,7 +83,7 @@ Result<pid_t> Start(const std::string& command, const std::vector<std::string>& 
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                   0644);
+                                   kOwnerOnly);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   sigset_t none, all;
   sigemptyset(&none);

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/hasher.h"
+#include "ensemble/reference.h"
 #include "ensemble/run_spec.h"
 #include "lucid/data/units.h"
 
@@ -116,6 +117,20 @@ Result<RunNetwork> OpenRunNetwork(const std::string& run) {
                                 manifest.architecture.Canonical()));
   }
   return RunNetwork{std::move(manifest), std::move(network)};
+}
+
+Status NoteAttempt(const std::string& run, const DeclareAttempt& attempt) {
+  LUCID_ASSIGN(RunNetwork opened, OpenRunNetwork(run));
+  opened.manifest.attempts.push_back(attempt);
+  return WriteFileAtomically(PathIn(run, kManifestFile), EncodeManifest(opened.manifest));
+}
+
+double BoundFor(double r, const Manifest& manifest, const Network& network) {
+  DeclaredBounds bounds = manifest.declared
+                              ? *manifest.declared
+                              : DeclareBounds(network, manifest.schema, r, std::nullopt);
+  bounds.r = r;
+  return bounds.bound();
 }
 
 Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& progress) {

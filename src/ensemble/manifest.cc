@@ -150,6 +150,12 @@ std::string EncodeManifest(const Manifest& m) {
   json["private"] = m.private_run ? ToJson(*m.private_run) : Json(nullptr);
   json["population"] = m.population.empty() ? Json(nullptr) : Json(m.population);
   json["declared"] = m.declared ? ToJson(*m.declared) : Json(nullptr);
+  if (!m.attempts.empty()) {
+    json["attempts"] = Json::array();
+    for (const DeclareAttempt& a : m.attempts) {
+      json["attempts"].push_back({{"r", a.r}, {"outcome", a.outcome}});
+    }
+  }
   json["members"] = m.members;
   json["partial"] = m.partial;
   json["not_finite"] = m.not_finite;
@@ -212,6 +218,10 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
     if (!read.IsNull("/private")) m.private_run = ReadPrivateRun(read);
     if (!read.IsNull("/population")) m.population = read.Text("/population");
     if (!read.IsNull("/declared")) m.declared = ReadDeclaredBounds(read);
+    for (std::size_t i = 0; json.contains("attempts") && i < read.List("/attempts").size(); ++i) {
+      const std::string path = fmt::format("/attempts/{}", i);
+      m.attempts.push_back({read.Number(path + "/r"), read.Text(path + "/outcome")});
+    }
     m.not_finite = read.Whole("/not_finite");
     m.order_digest = read.Sha256("/hashes/order");
   }

@@ -17,6 +17,7 @@
 #include "lucid/baselines/naive_idp.h"
 #include "lucid/data/units.h"
 #include "lucid/guard/guard.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -163,7 +164,10 @@ std::string RowsItHoldsFor(const Study& study) {
 
 Result<EvaluationRow> GuardRow(const Study& study, Method method, double epsilon) {
   EvaluationRow row = NewRow(method, epsilon);
-  row.guarantee = fmt::format("{}-iDP per query{}", epsilon, RowsItHoldsFor(study));
+  LUCID_ASSIGN(const Promise promise,
+               PromiseOfRun(study.run, study.options.certificate,
+                            {.scalar = method == Method::kScalar, .epsilon = epsilon}));
+  row.guarantee = promise.Price();
   LUCID_ASSIGN(const Guard guard, OpenGuard(study, method, epsilon));
   std::vector<AccessDecision> decisions;
   for (std::int64_t i = 0; i < study.test.rows(); ++i) {

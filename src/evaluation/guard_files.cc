@@ -7,7 +7,9 @@
 #include "base/files.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/spatial.h"
+#include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/member_index.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -29,6 +31,10 @@ Result<std::optional<std::string>> MissingGuardFile(const std::string& run,
         fmt::format("the {} guard needs {}: run lucid bound {}", NameOf(guard), file, run));
   };
   const std::string path = certificate.empty() ? PathIn(run, kCertificateFile) : certificate;
+  if (guard == GuardKind::kScalar) {
+    LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(run));
+    if (HasDeclaredAccess(opened.manifest)) return std::optional<std::string>();
+  }
   LUCID_ASSIGN(const bool certified, Exists(path));
   if (!certified) return needs(fmt::format("'{}'", path));
   if (guard == GuardKind::kScalar) return std::optional<std::string>();

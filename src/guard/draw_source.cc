@@ -10,21 +10,31 @@
 namespace lucid {
 namespace {
 
-constexpr std::string_view kDrawTag = "lucid-draw-1", kFingerprintTag = "lucid-mark-1";
+constexpr std::string_view kDrawTag = "lucid-draw-2", kFingerprintTag = "lucid-mark-2";
 constexpr std::size_t kDrawBytes = 24, kFingerprintBytes = 16;
 
 using State = crypto_generichash_state;
 
-// BLAKE2b under the key, fed with what all inputs have in common. Fields of fixed length, then the
-// input: no two different messages are the same bytes.
+void Put(std::string& out, const Digest& digest) {
+  out.append(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
+}
+
+// BLAKE2b under the key, fed with what all inputs have in common. Fields of fixed length, as many
+// bounds as the number of classes before them says, then the input: no two different messages are
+// the same bytes.
 State Begin(std::string_view tag, std::size_t out_bytes, const GuardKey& key, const Digest& network,
-            const Mechanism& mechanism) {
+            const NoisedSet& noised, const Mechanism& mechanism) {
   std::string common(tag);
   common.resize(16, '\0');
-  common.append(reinterpret_cast<const char*>(network.bytes.data()), network.bytes.size());
+  Put(common, network);
+  Put(common, noised.spatial);
+  Put(common, noised.index);
+  PutBytes<std::uint32_t>(common, static_cast<std::uint32_t>(noised.guard));
   PutBytes<std::uint32_t>(common, mechanism.kind() == MechanismKind::kPaper ? 0 : 1);
-  PutBytes<std::uint32_t>(common, static_cast<std::uint32_t>(mechanism.classes()));
   PutBytes<double>(common, mechanism.epsilon());
+  PutBytes<std::uint64_t>(common, static_cast<std::uint64_t>(mechanism.classes()));
+  // A bound -0 is the bound 0.
+  for (const double bound : noised.bounds) PutBytes<double>(common, bound == 0 ? 0.0 : bound);
   State state;
   crypto_generichash_init(&state, key.bytes().data(), key.bytes().size(), out_bytes);
   crypto_generichash_update(&state, reinterpret_cast<const std::uint8_t*>(common.data()),
@@ -52,10 +62,11 @@ struct DrawSource::States {
   }
 };
 
-DrawSource::DrawSource(const GuardKey& key, const Digest& network, const Mechanism& mechanism)
+DrawSource::DrawSource(const GuardKey& key, const Digest& network, const NoisedSet& noised,
+                       const Mechanism& mechanism)
     : states_(std::make_unique<States>()) {
-  states_->draw = Begin(kDrawTag, kDrawBytes, key, network, mechanism);
-  states_->fingerprint = Begin(kFingerprintTag, kFingerprintBytes, key, network, mechanism);
+  states_->draw = Begin(kDrawTag, kDrawBytes, key, network, noised, mechanism);
+  states_->fingerprint = Begin(kFingerprintTag, kFingerprintBytes, key, network, noised, mechanism);
 }
 
 DrawSource::~DrawSource() = default;

@@ -13,12 +13,21 @@
 
 namespace lucid {
 
-// Draws that are fixed by key, network, mechanism, epsilon, number of classes and input, and
-// uniform to whoever does not hold the key. Sources that differ in any of these share no draw.
-// Immutable, thread-safe. Requires: PrepareSodium().
+// Everything that decides which inputs are noised. One draw must never meet two noised sets:
+// whether the two answers differ would tell on which side of them an input lies.
+struct NoisedSet {
+  GuardKind guard = GuardKind::kScalar;
+  std::span<const double> bounds;  // one per class
+  Digest spatial, index;           // of the parts that the guard uses; zeros: it uses none
+};
+
+// Draws that are fixed by key, network, noised set, mechanism, epsilon, number of classes and
+// input, and uniform to whoever does not hold the key. Sources that differ in any of these share no
+// draw. Immutable, thread-safe. Requires: PrepareSodium(); a bound for each class.
 class DrawSource {
  public:
-  DrawSource(const GuardKey& key, const Digest& network, const Mechanism& mechanism);
+  DrawSource(const GuardKey& key, const Digest& network, const NoisedSet& noised,
+             const Mechanism& mechanism);
   ~DrawSource();
   DrawSource(DrawSource&&) noexcept;
   DrawSource& operator=(DrawSource&&) noexcept;

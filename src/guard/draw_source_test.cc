@@ -22,8 +22,10 @@ GuardKey KeyOf(const std::string& digits) {
 }
 
 DrawSource Source(const GuardKey& key, const Digest& network, MechanismKind kind, double epsilon,
-                  std::int64_t classes = 2) {
-  return {key, network, Mechanism::Create(kind, epsilon, classes).value()};
+                  std::int64_t classes = 2, NoisedSet noised = {}) {
+  const std::vector<double> zeros(static_cast<std::size_t>(classes));
+  if (noised.bounds.empty()) noised.bounds = zeros;
+  return {key, network, noised, Mechanism::Create(kind, epsilon, classes).value()};
 }
 
 const std::vector<float> kInput = {0.25F, 1, 0};
@@ -32,26 +34,32 @@ const std::vector<float> kInput = {0.25F, 1, 0};
 TEST(DrawSourceTest, IsTheDocumentedHash) {
   const GuardKey key = KeyOf(std::string(64, '3'));
   const Digest network = Sha256Of("a network");
-  std::string message("lucid-draw-1\0\0\0\0", 16);
-  message.append(reinterpret_cast<const char*>(network.bytes.data()), 32);
-  message.append("\1\0\0\0\7\0\0\0", 8);                   // krr, 7 classes
-  message.append("\0\0\0\0\0\0\xe0\x3f", 8);               // 0.5
-  message.append("\0\0\x80\x3e\0\0\x80\x3f\0\0\0\0", 12);  // 0.25, 1, 0
-  ASSERT_EQ(message.size(), 76);
+  const Digest spatial = Sha256Of("boxes"), index = Sha256Of("members");
+  const std::vector<double> bounds = {0.5, 0.25};
+  std::string message("lucid-draw-2\0\0\0\0", 16);
+  for (const Digest& digest : {network, spatial, index}) {
+    message.append(reinterpret_cast<const char*>(digest.bytes.data()), 32);
+  }
+  message.append("\2\0\0\0\1\0\0\0", 8);                           // exact, krr
+  message.append("\0\0\0\0\0\0\xe0\x3f\2\0\0\0\0\0\0\0", 16);      // 0.5, 2 classes
+  message.append("\0\0\0\0\0\0\xe0\x3f\0\0\0\0\0\0\xd0\x3f", 16);  // 0.5, 0.25
+  message.append("\0\0\x80\x3e\0\0\x80\x3f\0\0\0\0", 12);          // 0.25, 1, 0
+  ASSERT_EQ(message.size(), 164);
   const auto hash = [&](std::size_t bytes) {
     std::vector<std::uint8_t> out(bytes);
     crypto_generichash(out.data(), bytes, reinterpret_cast<const std::uint8_t*>(message.data()),
                        message.size(), key.bytes().data(), 32);
     return out;
   };
-  const DrawSource source = Source(key, network, kKrr, 0.5, 7);
+  const DrawSource source =
+      Source(key, network, kKrr, 0.5, 2, {GuardKind::kExact, bounds, spatial, index});
   const Draw draw = source.For(kInput);
   std::uint64_t words[3];
   std::memcpy(words, hash(24).data(), 24);
   EXPECT_EQ(draw.lie, words[0]);
   EXPECT_EQ(draw.pick_high, words[1]);
   EXPECT_EQ(draw.pick_low, words[2]);
-  message.replace(0, 12, "lucid-mark-1");
+  message.replace(0, 12, "lucid-mark-2");
   EXPECT_EQ(std::memcmp(source.Fingerprint(kInput).data(), hash(16).data(), 16), 0);
 }
 
@@ -66,6 +74,15 @@ TEST(DrawSourceTest, NothingThatDiffersSharesADraw) {
   sources.push_back(Source(key, network, kPaper, 0));
   sources.push_back(Source(key, network, kPaper, std::nextafter(0.5, 1)));
   sources.push_back(Source(key, network, kPaper, 0.5, 3));
+  // Noised sets: another guard, another bound of either class, other parts.
+  const std::vector<double> first = {0.5, 0}, second = {0, 0.5};
+  sources.push_back(Source(key, network, kPaper, 0.5, 2, {GuardKind::kSpatial, {}, {}, {}}));
+  sources.push_back(Source(key, network, kPaper, 0.5, 2, {GuardKind::kScalar, first, {}, {}}));
+  sources.push_back(Source(key, network, kPaper, 0.5, 2, {GuardKind::kScalar, second, {}, {}}));
+  sources.push_back(
+      Source(key, network, kPaper, 0.5, 2, {GuardKind::kScalar, {}, Sha256Of("c"), {}}));
+  sources.push_back(
+      Source(key, network, kPaper, 0.5, 2, {GuardKind::kScalar, {}, {}, Sha256Of("c")}));
   std::set<std::uint64_t> words;
   std::set<std::array<std::uint8_t, 16>> fingerprints;
   for (const DrawSource& source : sources) {

@@ -13,7 +13,9 @@
 #include "lucid/certificate/spatial.h"
 #include "lucid/data/domain.h"
 #include "lucid/data/encoder.h"
+#include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/member_index.h"
+#include "lucid/promise/promise.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -26,20 +28,29 @@ struct Terms {
 };
 
 Result<Terms> TermsFor(MechanismKind kind, double epsilon, const Network& network,
-                       const GuardKey& key) {
+                       const NoisedSet& noised, const GuardKey& key) {
   LUCID_ASSIGN(Mechanism mechanism,
                Mechanism::Create(kind, epsilon, network.architecture.classes()));
-  DrawSource draws(key, network.digest(), mechanism);
+  DrawSource draws(key, network.digest(), noised, mechanism);
   return Terms{mechanism, std::move(draws)};
 }
 
-Status CheckNetwork(const Network& network, const Certificate& certificate, const Schema& schema) {
+Status CheckCertificate(const Network& network, const Certificate& certificate,
+                        const Schema& schema, const std::string& domain) {
   if (certificate.network_digest != network.digest()) {
     return Mismatch("the certificate is not of this network");
   }
   if (certificate.schema_digest != Sha256Of(schema.Canonical())) {
     return Mismatch("the certificate is not of this schema");
   }
+  if (!domain.empty() && domain != certificate.domain) {
+    return Mismatch(fmt::format("the certificate is for the domain {}, not for {}",
+                                certificate.domain, domain));
+  }
+  return Ok();
+}
+
+Status CheckNetwork(const Network& network, const Schema& schema) {
   if (schema.features() != network.architecture.inputs() ||
       schema.classes() != network.architecture.classes()) {
     return Mismatch(fmt::format("the schema has {} features and {} classes, the network {} and {}",
@@ -133,20 +144,22 @@ Status GuardOptions::Validate() const {
 }
 
 struct Guard::Impl {
-  Certificate certificate;
+  std::optional<Certificate> certificate;  // none: the bounds are declared
+  double network_error;                    // of N's computed confidence
   Schema schema;
+  std::string domain_name;
   Domain domain;
   GuardOptions options;
   Terms left, spent;
   Parts parts;  // only those that the guard uses
   PackedNetworks network;
-  std::vector<double> beta;
+  std::vector<double> bounds;
   std::vector<std::size_t> free_features;
   Encoder encoder;
 
   const Terms& For(Budget budget) const { return budget == Budget::kLeft ? left : spent; }
 
-  // Whether the certificate speaks of x at all.
+  // Whether x may be asked.
   bool Covers(std::span<const float> x) const {
     return std::ssize(x) == domain.features() && InBox(x) &&
            (domain.groups().empty() || domain.Contains(x).ok());
@@ -155,10 +168,10 @@ struct Guard::Impl {
   // Whether x, which N decides so, cannot be proved to get the same label from every member.
   // Scalar and spatial guards take one path for all inputs of a class.
   bool Noised(const Decision& decision, std::span<const float> x) const {
-    if (!Covers(x)) return true;  // nothing is proved of inputs that should have been refused
+    if (!Covers(x)) return true;  // nothing is known of inputs that should have been refused
     // At or below f(x). NaN, after an overflow, is above no bound.
-    const double at_least = NextDown(decision.confidence - certificate.network_error);
-    double bound = beta[decision.label];
+    const double at_least = NextDown(decision.confidence - network_error);
+    double bound = bounds[decision.label];
     if (parts.spatial) bound = std::min(bound, parts.spatial->Bound(decision.label, x));
     const bool proved = at_least > bound;
     if (!parts.index || proved) return !proved;
@@ -186,28 +199,62 @@ Guard& Guard::operator=(Guard&&) noexcept = default;
 Result<Guard> Guard::Create(const Network& network, const VerifiedCertificate& verified,
                             const Schema& schema, const GuardOptions& options, const GuardKey& key,
                             const Parts& parts) {
-  LUCID_TRY(PrepareSodium());
   LUCID_TRY(options.Validate());
   const Certificate& certificate = verified.certificate();
-  LUCID_TRY(CheckNetwork(network, certificate, schema));
-  LUCID_ASSIGN(Domain domain, Domain::Named(certificate.domain, schema));
+  LUCID_TRY(CheckCertificate(network, certificate, schema, options.domain));
   LUCID_ASSIGN(Parts used, PartsFor(options.guard, certificate, parts));
-  LUCID_ASSIGN(Terms left, TermsFor(options.mechanism, options.epsilon, network, key));
-  LUCID_ASSIGN(Terms spent, TermsFor(options.mechanism, 0, network, key));
+  std::vector<double> bounds;
+  for (const ClassBound& bound : certificate.classes) bounds.push_back(verified.beta(bound.label));
+  return Make(network, schema, certificate.domain, certificate.network_error, std::move(bounds),
+              certificate, std::move(used), options, key);
+}
+
+Result<Guard> Guard::CreateDeclared(const RunNetwork& run, const GuardOptions& options,
+                                    const GuardKey& key) {
+  LUCID_TRY(options.Validate());
+  if (!HasDeclaredAccess(run.manifest)) {
+    return Mismatch("the run is not private, or declared no bounds: its guard needs a certificate");
+  }
+  if (options.guard != GuardKind::kScalar) {
+    return InvalidInput(
+        fmt::format("declared bounds are for the scalar guard, not for {}", NameOf(options.guard)));
+  }
+  const std::vector<double> bounds(static_cast<std::size_t>(run.manifest.schema.classes()),
+                                   run.manifest.declared->bound());
+  return Make(run.network, run.manifest.schema, options.domain.empty() ? "box" : options.domain,
+              Evaluator(run.network).ConfidenceErrorBound(), bounds, std::nullopt, {}, options,
+              key);
+}
+
+// What both ways to a guard have in common.
+Result<Guard> Guard::Make(const Network& network, const Schema& schema,
+                          const std::string& domain_name, double network_error,
+                          std::vector<double> bounds, std::optional<Certificate> certificate,
+                          Parts parts, const GuardOptions& options, const GuardKey& key) {
+  LUCID_TRY(PrepareSodium());
+  LUCID_TRY(CheckNetwork(network, schema));
+  LUCID_ASSIGN(Domain domain, Domain::Named(domain_name, schema));
+  const NoisedSet noised{options.guard, bounds, parts.spatial ? parts.spatial->digest() : Digest(),
+                         parts.index ? parts.index->digest() : Digest()};
+  LUCID_ASSIGN(Terms left, TermsFor(options.mechanism, options.epsilon, network, noised, key));
+  LUCID_ASSIGN(Terms spent, TermsFor(options.mechanism, 0, network, noised, key));
   PackedNetworks packed(network.architecture, 1);
   LUCID_TRY(packed.Set(0, network.parameters));
-  std::vector<double> beta;
-  for (const ClassBound& bound : certificate.classes) beta.push_back(verified.beta(bound.label));
   std::vector<std::size_t> free = FreeFeatures(domain);
   return Guard(std::make_unique<const Impl>(
-      Impl{certificate, schema, std::move(domain), options, std::move(left), std::move(spent),
-           std::move(used), std::move(packed), std::move(beta), std::move(free), Encoder(schema)}));
+      Impl{std::move(certificate), network_error, schema, domain_name, std::move(domain), options,
+           std::move(left), std::move(spent), std::move(parts), std::move(packed),
+           std::move(bounds), std::move(free), Encoder(schema)}));
 }
 
 std::int64_t Guard::features() const { return impl_->schema.features(); }
 std::int64_t Guard::classes() const { return impl_->schema.classes(); }
 const Schema& Guard::schema() const { return impl_->schema; }
-const Certificate& Guard::certificate() const { return impl_->certificate; }
+const Certificate* Guard::certificate() const {
+  return impl_->certificate ? &*impl_->certificate : nullptr;
+}
+std::span<const double> Guard::bounds() const { return impl_->bounds; }
+const std::string& Guard::domain() const { return impl_->domain_name; }
 const GuardOptions& Guard::options() const { return impl_->options; }
 const Mechanism& Guard::mechanism() const { return impl_->left.mechanism; }
 
@@ -250,19 +297,19 @@ std::array<std::uint8_t, 16> Guard::Fingerprint(std::span<const float> x) const 
 
 std::vector<std::string> Guard::Warnings() const {
   std::vector<std::string> warnings;
-  const Certificate& certificate = this->certificate();
-  if (certificate.partial) {
+  const Certificate* certificate = this->certificate();
+  if (certificate != nullptr && certificate->partial) {
     warnings.push_back(
         fmt::format("the certificate is partial: the {} training rows without a leave-one-out "
                     "network (of {}) are not protected",
-                    certificate.rows - certificate.members, certificate.rows));
+                    certificate->rows - certificate->members, certificate->rows));
   }
-  for (const ClassBound& bound : certificate.classes) {
-    if (std::isfinite(bound.beta_upper) || options().guard != GuardKind::kScalar) continue;
+  for (std::size_t i = 0; i < bounds().size(); ++i) {
+    if (std::isfinite(bounds()[i]) || options().guard != GuardKind::kScalar) continue;
     warnings.push_back(
         fmt::format("nothing is proved about class {} ({}): every answer that would be this class "
                     "is noised",
-                    bound.label, schema().label().categories[bound.label]));
+                    i, schema().label().categories[i]));
   }
   return warnings;
 }

@@ -360,17 +360,60 @@ TEST(GuardTest, ModelsEpsilonsMechanismsAndKeysShareNoDraw) {
   EXPECT_EQ(Agreement(guard, tiny, Budget::kSpent), 1);
 }
 
-TEST(GuardTest, GuardsOfOneModelShareTheirDraws) {
+// One draw that met two noised sets would tell on which side of them an input lies.
+TEST(GuardTest, NoisedSetsShareNoDraw) {
   const TemporaryFolder folder;
-  const Proved proved = WedgeProved(folder);
+  Proved one = NothingProved(folder, "one", Wedge(0));
   const GuardKey key = GuardKey::Random();
-  const Guard scalar = proved.Make({.epsilon = 1}, key),
-              exact = proved.Make({.guard = kExact, .epsilon = 1}, key);
-  for (const std::vector<float>& x : RandomRows(2, 1000, 8)) {
-    if (exact.Ask(x).noised) {
-      EXPECT_EQ(exact.Label(x), scalar.Label(x));
+  const Guard everything = one.Make({}, key);
+  one.certificate.classes[1].beta_upper = 1e9;  // above every confidence, and another number
+  const Guard other_bound = one.Make({}, key);
+  EXPECT_EQ(Agreement(other_bound, one.Make({}, key)), 1);
+  EXPECT_NEAR(Agreement(everything, other_bound), 0.5, kMargin);
+  EXPECT_NE(everything.Fingerprint(std::vector{0.5F, 0.5F}),
+            other_bound.Fingerprint(std::vector{0.5F, 0.5F}));
+
+  const Proved wedge = WedgeProved(folder);
+  const Guard scalar = wedge.Make({.epsilon = 1}, key),
+              exact = wedge.Make({.guard = kExact, .epsilon = 1}, key);
+  EXPECT_NE(scalar.Fingerprint(std::vector{0.5F, 0.5F}),
+            exact.Fingerprint(std::vector{0.5F, 0.5F}));
+}
+
+// Bounds that a private run declared.
+RunNetwork DeclaredRun(const Proved& proved, double r, double median) {
+  RunNetwork run{proved.ensemble.manifest(), proved.ensemble.network()};
+  run.manifest.private_run = PrivateRun{};
+  run.manifest.declared = DeclaredBounds{r, median, "domain"};
+  return run;
+}
+
+TEST(GuardTest, DeclaredBoundsNoiseWhatIsNotAboveThem) {
+  const TemporaryFolder folder;
+  const Proved proved = RandomProved(folder, 4);
+  const Network& network = proved.ensemble.network();
+  const Evaluator evaluator(network);
+  std::vector<double> confidences;
+  const Rows rows = RandomRows(network.architecture.inputs(), 500, 8);
+  for (const auto& x : rows) confidences.push_back(evaluator.Decide(x).confidence);
+  std::ranges::nth_element(confidences, confidences.begin() + 250);
+  const RunNetwork run = DeclaredRun(proved, 0.5, 2 * confidences[250]);
+  const Guard guard = Guard::CreateDeclared(run, {}, GuardKey::Random()).value();
+  EXPECT_EQ(guard.certificate(), nullptr);
+  EXPECT_EQ(guard.domain(), "box");
+  int noised = 0;
+  for (const auto& x : rows) {
+    const Decision decision = evaluator.Decide(x);
+    const bool expected =
+        !(decision.confidence - evaluator.ConfidenceErrorBound() > run.manifest.declared->bound());
+    const GuardedAnswer answer = guard.Ask(x);
+    EXPECT_EQ(answer.noised, expected) << decision.confidence;
+    if (!answer.noised) {
+      EXPECT_EQ(answer.label, decision.label);
     }
+    noised += answer.noised;
   }
+  EXPECT_NEAR(noised, 251, 1);
 }
 
 TEST(GuardTest, FingerprintsNameInputAndGuard) {
@@ -581,6 +624,26 @@ TEST(GuardTest, OptionsAreChecked) {
   EXPECT_THAT(Complaint(proved.Try({.grid_bits = 24})), HasSubstr("grid_bits is 24"));
   for (const GuardKind kind : kKinds) EXPECT_EQ(GuardNamed(NameOf(kind)).value(), kind);
   EXPECT_THAT(GuardNamed("none").error().message, HasSubstr("'none'"));
+}
+
+TEST(GuardTest, DeclaredBoundsArePrivateRunsOnly) {
+  const TemporaryFolder folder;
+  const Proved proved = NothingProved(folder, "one", Wedge(0));
+  const auto complaint = [](const RunNetwork& run, const GuardOptions& options = {}) {
+    return Complaint(Guard::CreateDeclared(run, options, GuardKey::Random()));
+  };
+  RunNetwork run = DeclaredRun(proved, 0.05, 1);
+  EXPECT_EQ(complaint(run), "accepted");
+  EXPECT_THAT(complaint(run, {.guard = kExact}), HasSubstr("scalar guard"));
+  EXPECT_THAT(complaint(run, {.epsilon = -1}), HasSubstr("epsilon is -1"));
+  run.manifest.private_run->seeded = true;
+  EXPECT_THAT(complaint(run), HasSubstr("not private"));
+  run = DeclaredRun(proved, 0.05, 1);
+  run.manifest.declared.reset();
+  EXPECT_THAT(complaint(run), HasSubstr("declared no bounds"));
+  run = DeclaredRun(proved, 0.05, 1);
+  run.manifest.private_run.reset();
+  EXPECT_THAT(complaint(run), HasSubstr("not private"));
 }
 
 TEST(GuardTest, OpensARunAndSaysWhatIsMissing) {

@@ -43,14 +43,15 @@ Result<double> Scaled(double epsilon) {
       fmt::format("epsilon {}: must be between 0 and {}", epsilon, EpsilonUnits::kLargest));
 }
 
-// The training set that the file belongs to: noted on first use.
-Status CheckTrainingSet(Database& database, const Digest& digest) {
+// The population that the file belongs to: noted on first use. (The table has the name that it had
+// when a population was always a training set.)
+Status CheckPopulation(Database& database, const Digest& digest) {
   LUCID_ASSIGN(Statement find, database.Prepare("SELECT digest FROM training_set"));
   LUCID_ASSIGN(const bool noted, find.Step());
   if (noted) {
     if (std::ranges::equal(find.Bytes(0), digest.bytes)) return Ok();
     return Mismatch(
-        fmt::format("'{}' is the ledger of another training set: its budget is about other rows; "
+        fmt::format("'{}' is the ledger of another population: its budget is about other rows; "
                     "give this one a ledger of its own",
                     database.path()));
   }
@@ -110,7 +111,7 @@ struct Ledger::Impl {
 
 Result<std::unique_ptr<Ledger::Impl>> Ledger::Impl::Open(const LedgerOptions& options) {
   LUCID_ASSIGN(Database database, Database::Open(options.path, kFormat));
-  LUCID_TRY(CheckTrainingSet(database, options.train_digest));
+  LUCID_TRY(CheckPopulation(database, options.population));
   LUCID_ASSIGN(Statement find_account,
                database.Prepare("SELECT id, spent, answers FROM accounts WHERE name = ?"));
   LUCID_ASSIGN(Statement add_account,

@@ -39,7 +39,7 @@ class LedgerTest : public testing::Test {
     return std::move(ledger).value();
   }
   Result<Ledger> TryOpen(std::optional<double> overall = {}) const {
-    LedgerOptions options{.path = path_, .train_digest = Sha256Of("rows"), .overall_budget = {}};
+    LedgerOptions options{.path = path_, .population = Sha256Of("rows"), .overall_budget = {}};
     if (overall.has_value()) options.overall_budget = Units(*overall);
     return Ledger::Open(options);
   }
@@ -131,13 +131,13 @@ TEST_F(LedgerTest, EverythingIsThereAfterReopening) {
   EXPECT_THAT(Pay(ledger, "a", 1.0, 0.5, {1, 2, 3}), ElementsAre(kLeft, kLeft, kSpent));
 }
 
-TEST_F(LedgerTest, BelongsToOneTrainingSet) {
+TEST_F(LedgerTest, BelongsToOnePopulation) {
   { const Ledger ledger = Open(); }
   const auto other =
-      Ledger::Open({.path = path_, .train_digest = Sha256Of("other rows"), .overall_budget = {}});
+      Ledger::Open({.path = path_, .population = Sha256Of("other rows"), .overall_budget = {}});
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().kind, ErrorKind::kMismatch);
-  EXPECT_THAT(other.error().message, HasSubstr("another training set"));
+  EXPECT_THAT(other.error().message, HasSubstr("another population"));
   EXPECT_TRUE(TryOpen().ok());
 }
 
@@ -245,7 +245,7 @@ class ChargingChild {
  private:
   [[noreturn]] void Charge(const std::string& path, std::uint64_t first) const {
     auto ledger =
-        Ledger::Open({.path = path, .train_digest = Sha256Of("rows"), .overall_budget = {}});
+        Ledger::Open({.path = path, .population = Sha256Of("rows"), .overall_budget = {}});
     if (!ledger.ok()) ::_exit(3);
     std::atomic<std::uint64_t> next = first;
     const auto charge = [&] {

@@ -8,6 +8,7 @@
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/guard.h"
 #include "lucid/guard/member_index.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -54,6 +55,9 @@ Result<Guard> Guard::Open(const std::string& run, const std::string& certificate
                           const GuardOptions& options, const GuardKey& key) {
   LUCID_TRY(options.Validate());
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(run));
+  if (options.guard == GuardKind::kScalar && HasDeclaredAccess(opened.manifest)) {
+    return CreateDeclared(opened, options, key);
+  }
   const std::string path =
       certificate_path.empty() ? PathIn(run, kCertificateFile) : certificate_path;
   LUCID_TRY(CheckThere(path, fmt::format("lucid bound {}", run)));

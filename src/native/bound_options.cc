@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/number_text.h"
 #include "lucid/native/bound.h"
@@ -40,12 +41,16 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
   }
   if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
   if (domain != "box" && domain != "schema") return Refuse("domain", domain, "box or schema");
+  if (decide && !(*decide >= 0 && std::isfinite(*decide))) {
+    return Refuse("decide", *decide, "a finite number from 0 on");
+  }
   return Ok();
 }
 
 std::string NativeBoundOptions::Canonical() const {
-  return fmt::format("native domain={} gap={} seed={} proof={}", domain, HexText(gap), seed,
-                     proof.empty() ? "no" : "yes");
+  return fmt::format("native domain={} gap={} seed={} proof={}{}", domain, HexText(gap), seed,
+                     proof.empty() ? "no" : "yes",
+                     decide ? " decide=" + HexText(*decide) : std::string());
 }
 
 }  // namespace lucid

@@ -29,6 +29,17 @@ constexpr double kAbsoluteGap = 1e-6;
 constexpr double kWorthGoingOn = 0.1, kShareWorthGoingOn = 0.02;
 // A second program's rounding differs from ours by less.
 constexpr double kCheckerSlack = 0x1p-30;
+
+// What is written down of a proved bound.
+double Recorded(double upper) { return Up(upper * (1 + kCheckerSlack)); }
+
+// To decide about `bound`: what is recorded of the target is at most the bound.
+RegionDecision DecisionOn(double bound) {
+  if (Recorded(0) > bound) return {0, bound};  // nothing recorded can be so small
+  double target = bound / (1 + kCheckerSlack);
+  while (target > 0 && Recorded(target) > bound) target = NextDown(target);
+  return {std::max(target, 0.0), bound};
+}
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
 // than it costs, and where there is time several attacks find what one misses. (The search itself
 // improves it.)
@@ -87,10 +98,11 @@ class NativeBound {
       const int left = options_.label ? 1 : classes - label;
       const Clock::time_point now = Clock::now();
       LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
+      if (Refuted()) break;
     }
-    LUCID_TRY(GoOnWithTheUnfinished(deadline));
+    if (!Refuted()) LUCID_TRY(GoOnWithTheUnfinished(deadline));
     certificate.seconds = before + SecondsSince(start);
-    const bool finished = options_.Finished(certificate);
+    const bool finished = Refuted() || options_.Finished(certificate);
     const bool keeps = !finished && !options_.journal.empty();
     if (proof_) {
       LUCID_ASSIGN(certificate.proof, proof_->Finish(keeps));
@@ -123,6 +135,14 @@ class NativeBound {
       LUCID_TRY(RunClass(label, std::min(end, In(own))));
     }
     return Ok();
+  }
+
+  // A witness decided about all classes.
+  bool Refuted() const {
+    return options_.decide &&
+           std::ranges::any_of(journal_.certificate.classes, [&](const ClassBound& bound) {
+             return bound.beta_lower > *options_.decide;
+           });
   }
 
   bool Done(std::int32_t label) const {
@@ -165,12 +185,13 @@ class NativeBound {
     const Network& network = networks_.network();
     const Members& members = networks_.members();
     WitnessKeeper witnesses(network, members, label, bound.beta_lower, bound.witness);
-    if (state.empty() || !bound.witness) LUCID_TRY(RunAttacks(label, deadline, witnesses));
+    const bool attack = !options_.decide && (state.empty() || !bound.witness);
+    if (attack) LUCID_TRY(RunAttacks(label, deadline, witnesses));
     const auto record = [&](double upper) {
       bound.beta_lower = witnesses.beta_lower();
       bound.witness = witnesses.best();
       if (bound.witness) bound.witness->row = ensemble_.RowOf(bound.witness->member);
-      const double proved = Up(upper * (1 + kCheckerSlack));
+      const double proved = Recorded(upper);
       // What an earlier report said need not be in the proof.
       const double known = proof_ ? proved : std::min(bound.beta_upper, proved);
       bound.beta_upper = std::max({known, bound.beta_lower, 0.0});
@@ -179,6 +200,7 @@ class NativeBound {
     RegionSearchOptions search;
     search.gap = options_.gap;
     search.absolute_gap = kAbsoluteGap;
+    if (options_.decide) search.decide = DecisionOn(*options_.decide);
     search.threads = options_.threads;
     search.memory = options_.memory;
     search.narrow_after = options_.narrow_after;

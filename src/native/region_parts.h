@@ -49,6 +49,7 @@ inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
 // among all members few climbs are its own.
 inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
 inline constexpr std::size_t kAttacksOnWorst = 5;
+inline constexpr std::size_t kAttackedFirst = 8;  // members, before a decision cuts regions
 // After so many regions a pair is closed where only rounding keeps its bound above the target:
 // smaller regions would not help it.
 inline constexpr std::int64_t kRegionsBeforeRounding = 2000;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -42,9 +43,12 @@ class RegionSearch {
     bool going = true;
     if (!state_.screened) {
       LUCID_ASSIGN(going, Screen());
+      if (going) {
+        LUCID_ASSIGN(going, AttackTheOpen());
+      }
     }
     while (going && !state_.open.empty() && state_.open.front().bound > work_.target &&
-           !work_.Expired()) {
+           !Refuted() && !work_.Expired()) {
       LUCID_ASSIGN(going, state_.open.front().closer ? CloserRound() : Round());
       if (going) {
         LUCID_ASSIGN(going, NarrowSums());
@@ -91,10 +95,27 @@ class RegionSearch {
   }
 
   void SetTarget() {
+    if (options_.decide) {
+      work_.target = state_.target = options_.decide->target;
+      return;
+    }
     const double lower = witnesses_.beta_lower();
     const double relative = lower > 0 ? lower / (1 - options_.gap) : 0;  // no 0 / 0
     work_.target = std::max({relative, lower + options_.absolute_gap, work_.target});
     state_.target = work_.target;
+  }
+
+  bool Refuted() const {
+    return options_.decide && witnesses_.beta_lower() > options_.decide->refuted_above;
+  }
+
+  // A decision attacks nobody before the screen, and then only the worst of those that are open.
+  Result<bool> AttackTheOpen() {
+    if (!options_.decide || state_.open.empty()) return true;
+    std::vector<RegionPair> pairs = state_.open.front().alive;
+    std::ranges::sort(pairs, std::greater{}, &RegionPair::bound);
+    if (pairs.size() > kAttackedFirst) pairs.resize(kAttackedFirst);
+    return AttackMembers(pairs);
   }
 
   double Ceiling() const {

@@ -25,9 +25,16 @@ namespace lucid {
 // pair of a region tries both, and what leaves less is done.
 inline constexpr std::int64_t kFewInputs = 10;
 
+// A bound to decide about: the search ends when no bound is above `target`, which never moves, or
+// when a witness is above `refuted_above`. (The first is smaller by what recording a bound adds.)
+struct RegionDecision {
+  double target = 0, refuted_above = 0;
+};
+
 struct RegionSearchOptions {
   double gap = 0.01;                            // relative: ends when upper - lower <= gap upper
   double absolute_gap = 0;                      // or when upper - lower is at most this
+  std::optional<RegionDecision> decide;         // instead of both
   int threads = 0;                              // 0: all cores; the answer does not depend on it
   std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();

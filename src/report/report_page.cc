@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "lucid/base/version.h"
+#include "lucid/promise/promise.h"
 #include "lucid/report/report.h"
 #include "report/leak_svg.h"
 #include "report/markup.h"
@@ -134,7 +135,19 @@ class Page {
           "leave-one-out network. Nothing is said about the others: do not serve it.</p></div>\n",
           Grouped(manifest.members), Grouped(manifest.units));
     }
+    Promises();
     Figures();
+  }
+
+  // What the run keeps, in the words of the one place that says so.
+  void Promises() {
+    const Promise promise =
+        PromiseOf(report_.manifest, report_.certificate ? &*report_.certificate : nullptr);
+    Add("<div class=\"note\"><p><strong>Promise: {}.</strong> This page is the operator's: what it "
+        "shows is made from the training data and covered by no promise.</p>\n<ul>\n",
+        EscapedMarkup(promise.Title()));
+    for (const std::string& line : promise.Lines()) Add("<li>{}</li>\n", EscapedMarkup(line));
+    Add("</ul></div>\n");
   }
 
   void Figure(std::string_view style, std::string_view number, std::string_view meaning) {

@@ -220,7 +220,23 @@ function boundBar({beta_lower: lower, beta_upper: upper}, largest) {
   return bar;
 }
 
+function showPromise(promise) {
+  setText('promise-name', promise.title);
+  byId('promise-lines').replaceChildren(...promise.lines.map((line) => element('li', {}, line)));
+}
+
+// Bounds that a private run declared: nothing was searched, so there is nothing beside them.
+function showDeclared(guard) {
+  setText('bounds-title', 'Declared bounds');
+  byId('classes').replaceChildren(...guard.bounds.map((one) =>
+    element('tr', {}, element('td', {}, one.name), element('td', {}, one.bound.toPrecision(4)),
+            element('td', {}, '–'), element('td', {}, 'declared'))));
+  fillList('certificate', [['Domain', guard.domain]]);
+  byId('partial').hidden = true;
+}
+
 function showCertificate(certificate) {
+  setText('bounds-title', 'Certificate');
   const {classes, hashes} = certificate;
   const largest = Math.max(...classes.map((one) => one.beta_upper ?? one.beta_lower), 1e-300);
   byId('classes').replaceChildren(...classes.map((one) => {
@@ -279,7 +295,12 @@ function show(status) {
   showHealth(status);
   showTiles(status);
   showCharts(status.traffic);
-  showCertificate(status.certificate);
+  showPromise(status.promise);
+  if (status.certificate === null) {
+    showDeclared(status.guard);
+  } else {
+    showCertificate(status.certificate);
+  }
   showGuard(status);
   showAccounts(status.budget);
 }

@@ -34,7 +34,8 @@ Result<std::shared_ptr<const GuardLabeller>> GuardLabeller::Create(
     std::shared_ptr<AnswerMemo> memo) {
   const double epsilon = guard->options().epsilon;
   LUCID_ASSIGN(const EpsilonUnits cost, EpsilonUnits::RoundedUp(epsilon));
-  if (cost.count() > 0 && ledger == nullptr) {
+  const bool declared = guard->certificate() == nullptr;  // `full`: answers are post-processing
+  if (cost.count() > 0 && ledger == nullptr && !declared) {
     return InvalidInput(
         fmt::format("epsilon {}: above 0 every answer must be charged to a ledger", epsilon));
   }

@@ -46,7 +46,8 @@ class Labeller {
 };
 
 // Labels of a guard, every one paid for before it is given. `ledger` is required if the guard's
-// epsilon is above 0 (Create refuses otherwise), `memo` null means stateless. Both may be shared.
+// epsilon is above 0 and its bounds are a certificate's (Create refuses otherwise), `memo` null
+// means stateless. Both may be shared.
 class GuardLabeller : public Labeller, public std::enable_shared_from_this<GuardLabeller> {
  public:
   static Result<std::shared_ptr<const GuardLabeller>> Create(std::shared_ptr<const Guard> guard,

@@ -62,11 +62,6 @@ Status ServeOptions::Validate() const {
   if (tls_certificate.empty() != tls_key.empty()) {
     return InvalidInput("tls-cert and tls-key: give both or none");
   }
-  if (guard.epsilon > 0 && ledger.empty()) {
-    return InvalidInput(fmt::format(
-        "epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger FILE)",
-        guard.epsilon));
-  }
   if (budget && !(*budget >= 0 && std::isfinite(*budget))) {
     return InvalidInput(fmt::format("budget: {} is not a number from 0 on", *budget));
   }

@@ -9,22 +9,51 @@
 #include "base/files.h"
 #include "lucid/base/version.h"
 #include "lucid/certificate/receipt.h"
+#include "lucid/ensemble/ensemble.h"
 #include "serve/admin_site.h"
 #include "serve/tls.h"
 
 namespace lucid {
 
-// Bounds that nobody has checked are served only by those who say so.
-Status ServiceLoader::CheckStanding() {
+// A run with declared bounds opens whatever its certificate says, or clients would learn from it.
+Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
   const std::string path =
       options_.certificate.empty() ? PathIn(options_.run, kCertificateFile) : options_.certificate;
-  LUCID_ASSIGN(const Standing standing, StandingOf(path));
-  state_.log.Event("info", fmt::format("standing: {}", NameOf(standing)));
-  if (standing == Standing::kChecked || options_.unchecked) return Ok();
-  return Mismatch(
-      fmt::format("'{}': its bounds are {}: run lucid-check {} --run {} first, or serve "
-                  "with --unchecked",
-                  path, NameOf(standing), path, options_.run));
+  const bool scalar = options_.guard.guard == GuardKind::kScalar;
+  const bool declared = scalar && HasDeclaredAccess(manifest);
+  const Result<Certificate> certificate = LoadCertificate(path);
+  if (!certificate.ok() && !declared) {
+    return certificate.error().kind == ErrorKind::kIo && !std::filesystem::exists(path)
+               ? InvalidInput(fmt::format("no '{}': lucid bound {} makes it", path, options_.run))
+               : certificate.error();
+  }
+  bool trusted = true;
+  if (certificate.ok()) {
+    LUCID_ASSIGN(const Standing standing, StandingOf(path));
+    state_.log.Event("info", fmt::format("standing: {}", NameOf(standing)));
+    trusted = standing == Standing::kChecked || options_.unchecked;
+    if (!declared && !trusted) {
+      return Mismatch(
+          fmt::format("'{}': its bounds are {}: run lucid-check {} --run {} first, or serve with "
+                      "--unchecked",
+                      path, NameOf(standing), path, options_.run));
+    }
+  }
+  if (!declared && options_.guard.epsilon > 0 && options_.ledger.empty()) {
+    return InvalidInput(fmt::format(
+        "epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger FILE)",
+        options_.guard.epsilon));
+  }
+  const AccessTerms access{.scalar = scalar,
+                           .domain = options_.guard.domain.empty() ? "box" : options_.guard.domain,
+                           .epsilon = options_.guard.epsilon,
+                           .counted = !options_.ledger.empty(),
+                           .trusted = trusted,
+                           .only_if_certified = options_.promise == WantedPromise::kLabels ||
+                                                options_.promise == WantedPromise::kBoth};
+  Promise promise = PromiseOf(manifest, certificate.ok() ? &*certificate : nullptr, access);
+  LUCID_TRY(promise.Require(options_.promise));
+  return promise;
 }
 
 Status ServiceLoader::OpenKey() {
@@ -37,18 +66,18 @@ Status ServiceLoader::OpenKey() {
   return Ok();
 }
 
-// A ledger is about one training set, so what it is for is known only with the certificate.
-Status ServiceLoader::OpenFiles(const Certificate& certificate) {
+// A ledger is about one population, so what it is for is known only with the run.
+Status ServiceLoader::OpenFiles(const Digest& population) {
   if (opened_) {
-    if (certificate.train_digest == train_digest_) return Ok();
+    if (population == population_) return Ok();
     return Mismatch(
-        fmt::format("{}: the certificate is of another training set than the one that "
-                    "is served: stop the server and start it anew",
+        fmt::format("{}: the run is of another population than the one that is served: stop the "
+                    "server and start it anew",
                     options_.run));
   }
-  train_digest_ = certificate.train_digest;
-  if (options_.guard.epsilon > 0) {
-    LedgerOptions options{options_.ledger, train_digest_, std::nullopt};
+  population_ = population;
+  if (options_.guard.epsilon > 0 && !options_.ledger.empty()) {
+    LedgerOptions options{options_.ledger, population_, std::nullopt};
     if (options_.budget) {
       LUCID_ASSIGN(options.overall_budget, EpsilonUnits::RoundedDown(*options_.budget));
     }
@@ -73,27 +102,32 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
   if (!options_.tls_certificate.empty()) {
     LUCID_ASSIGN(service->tls, LoadTls(options_.tls_certificate, options_.tls_key));
   }
-  LUCID_TRY(CheckStanding());
+  LUCID_TRY(CheckOwnerOnly(options_.run));
+  LUCID_ASSIGN(const RunNetwork run, OpenRunNetwork(options_.run));
+  LUCID_ASSIGN(Promise promise, CheckPromise(run.manifest));
   LUCID_TRY(OpenKey());
   LUCID_ASSIGN(Guard opened,
                Guard::Open(options_.run, options_.certificate, options_.guard, *key_));
   const auto guard = std::make_shared<const Guard>(std::move(opened));
-  LUCID_TRY(OpenFiles(guard->certificate()));
+  LUCID_TRY(OpenFiles(PopulationOf(run.manifest)));
   LUCID_ASSIGN(const auto labeller, GuardLabeller::Create(guard, ledger_, memo_));
   const LabelRequestLimits limits{options_.limits.rows,
                                   static_cast<int>(options_.limits.json_depth)};
   service->sites = {
       std::make_shared<PublicSite>(PublicSiteOptions{options_.name, limits, options_.rate},
                                    guard->schema(), labeller, keys, state_),
-      MakeAdminSite(guard, keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
+      MakeAdminSite(guard, promise,
+                    keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
   };
+  state_.log.Event("info", "promise: " + promise.Title());
   for (const std::string& warning : guard->Warnings()) state_.log.Event("warning", warning);
   return std::shared_ptr<const Service>(std::move(service));
 }
 
 std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const Guard> guard,
-                                                         std::int64_t api_keys) {
-  auto status_source = [this, guard = std::move(guard), api_keys](const auto& done) {
+                                                         Promise promise, std::int64_t api_keys) {
+  auto status_source = [this, guard = std::move(guard), promise = std::move(promise),
+                        api_keys](const auto& done) {
     using std::chrono::floor, std::chrono::seconds, std::chrono::system_clock;
     ServerStatus status;
     status.model = options_.name;
@@ -107,6 +141,7 @@ std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const G
     status.now = floor<seconds>(system_clock::now());
     status.memo = memo_ == nullptr ? "stateless" : "dictionary";
     status.guard = guard.get();
+    status.promise = &promise;
     status.metrics = &state_.metrics;
     status.metrics_now = Metrics::Clock::now();
     if (ledger_ != nullptr) status.budget = ledger_->totals();

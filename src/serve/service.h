@@ -9,6 +9,7 @@
 #include "guard/answer_memo.h"
 #include "lucid/guard/guard.h"
 #include "lucid/guard/ledger.h"
+#include "lucid/promise/promise.h"
 #include "lucid/serve/server.h"
 #include "serve/public_site.h"
 #include "serve/worker.h"
@@ -35,10 +36,12 @@ class ServiceLoader {
   void SetNote(std::string note);
 
  private:
-  Status CheckStanding();
+  // What the run promises through this server. Errors: bounds that nobody checked, a ledger that is
+  // missing, a promise that is not kept.
+  Result<Promise> CheckPromise(const Manifest& manifest);
   Status OpenKey();
-  Status OpenFiles(const Certificate& certificate);
-  std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard,
+  Status OpenFiles(const Digest& population);
+  std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard, Promise promise,
                                             std::int64_t api_keys);
 
   const ServeOptions& options_;
@@ -46,7 +49,7 @@ class ServiceLoader {
   SiteState& state_;
   std::shared_ptr<Ledger> ledger_;
   std::shared_ptr<AnswerMemo> memo_;
-  Digest train_digest_;  // what the ledger is about
+  Digest population_;  // whose budget the ledger counts
   bool opened_ = false;
   std::mutex note_mutex_;
   std::string note_;

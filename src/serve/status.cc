@@ -25,16 +25,33 @@ double Share(std::int64_t part, std::int64_t whole) {
 
 Json GuardJson(const ServerStatus& status) {
   const GuardOptions& options = status.guard->options();
+  Json bounds = Json::array();
+  for (std::size_t i = 0; i < status.guard->bounds().size(); ++i) {
+    bounds.push_back({{"label", i},
+                      {"name", status.guard->schema().label().categories[i]},
+                      {"bound", FiniteOrNull(status.guard->bounds()[i])}});
+  }
   return {{"kind", NameOf(options.guard)},
           {"mechanism", NameOf(options.mechanism)},
           {"epsilon", options.epsilon},
           {"effective_epsilon", status.guard->mechanism().EffectiveEpsilon()},
           {"memo", status.memo},
-          {"grid_bits", options.grid_bits}};
+          {"grid_bits", options.grid_bits},
+          {"domain", status.guard->domain()},
+          {"bounds", bounds},
+          {"bounds_from", status.guard->certificate() == nullptr ? "manifest" : "certificate"}};
+}
+
+Json PromiseJson(const Promise& promise) {
+  return {{"name", promise.name()},
+          {"title", promise.Title()},
+          {"clients_see", promise.public_name()},
+          {"lines", promise.Lines()}};
 }
 
 Json CertificateJson(const Guard& guard) {
-  const Certificate& certificate = guard.certificate();
+  if (guard.certificate() == nullptr) return nullptr;
+  const Certificate& certificate = *guard.certificate();
   Json classes = Json::array();
   for (const ClassBound& bound : certificate.classes) {
     classes.push_back({{"label", bound.label},
@@ -198,11 +215,13 @@ void WriteTraffic(PrometheusWriter& out, const Metrics& metrics, const Metrics::
               metrics.reload_failures.load());
 }
 
-void WriteGuard(PrometheusWriter& out, const Guard& guard) {
+void WriteGuard(PrometheusWriter& out, const Guard& guard, const Promise& promise) {
+  out.Family("lucid_promise_info", "gauge", "The promise that is kept.");
+  out.Sample("lucid_promise_info", 1, {"promise", promise.name(), "title", promise.Title()});
   out.Gauge("lucid_epsilon", "Privacy parameter of one query.", guard.options().epsilon);
-  out.Family("lucid_beta_upper", "gauge", "Proved bound of the confidence, by class.");
-  for (const ClassBound& bound : guard.certificate().classes) {
-    out.Sample("lucid_beta_upper", bound.beta_upper, {"class", fmt::format("{}", bound.label)});
+  out.Family("lucid_bound", "gauge", "Confidence up to which answers are noised, by class.");
+  for (std::size_t i = 0; i < guard.bounds().size(); ++i) {
+    out.Sample("lucid_bound", guard.bounds()[i], {"class", fmt::format("{}", i)});
   }
 }
 
@@ -230,6 +249,7 @@ std::string EncodeStatus(const ServerStatus& status) {
                      {"note", status.note},
                      {"time", FormatUtc(status.now)},
                      {"uptime", now.uptime},
+                     {"promise", PromiseJson(*status.promise)},
                      {"guard", GuardJson(status)},
                      {"certificate", CertificateJson(*status.guard)},
                      {"traffic", TrafficJson(*status.metrics, now)},
@@ -247,7 +267,7 @@ std::string EncodePrometheus(const ServerStatus& status) {
   out.Gauge("lucid_ready", "1 if requests are answered.", status.ready ? 1 : 0);
   out.Gauge("lucid_uptime_seconds", "Since the start.", now.uptime);
   WriteTraffic(out, *status.metrics, now);
-  WriteGuard(out, *status.guard);
+  WriteGuard(out, *status.guard, *status.promise);
   if (status.budget.has_value()) WriteBudget(out, *status.budget);
   return out.Finish();
 }

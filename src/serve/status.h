@@ -10,6 +10,7 @@
 
 #include "lucid/guard/guard.h"
 #include "lucid/guard/ledger.h"
+#include "lucid/promise/promise.h"
 #include "serve/metrics.h"
 
 namespace lucid {
@@ -23,6 +24,7 @@ struct ServerStatus {
   std::chrono::sys_seconds now;
   std::string memo = "stateless";    // or "dictionary"
   const Guard* guard = nullptr;      // required
+  const Promise* promise = nullptr;  // required
   const Metrics* metrics = nullptr;  // required
   Metrics::Clock::time_point metrics_now;
   std::optional<Ledger::Totals> budget;  // with a ledger
@@ -30,8 +32,11 @@ struct ServerStatus {
 };
 
 // {"model", "version", "ready", "draining", "note", "time", "uptime",
-//  "guard": {"kind", "mechanism", "epsilon", "effective_epsilon", "memo", "grid_bits"},
-//  "certificate": {"classes": [{"label", "name", "beta_upper", "beta_lower", "gap", "status"}],
+//  "promise": {"name", "title", "clients_see", "lines"},
+//  "guard": {"kind", "mechanism", "epsilon", "effective_epsilon", "memo", "grid_bits", "domain",
+//      "bounds": [{"label", "name", "bound"}], "bounds_from": "certificate" or "manifest"},
+//  "certificate": null (bounds that are declared need none) or {"classes": [{"label", "name",
+//  "beta_upper", "beta_lower", "gap", "status"}],
 //      "rows", "members", "partial", "domain", "engine", "hashes": {"train", "network", "ensemble",
 //      "schema", "architecture", "run"}},
 //  "traffic": {"requests", "rows", "noised", "noised_share", "in_flight", "connections", "refused",

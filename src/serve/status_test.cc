@@ -23,6 +23,7 @@ class StatusTest : public testing::Test {
   StatusTest() {
     certificate_ = Claim(ensemble_, 0.5);
     certificate_.classes[1].beta_upper = std::numeric_limits<double>::infinity();
+    promise_ = PromiseOf(ensemble_.manifest(), &certificate_, {.epsilon = 0.5});
     const auto verified = VerifiedCertificate::Verify(certificate_, ensemble_.network()).value();
     GuardOptions options;
     options.epsilon = 0.5;
@@ -45,6 +46,7 @@ class StatusTest : public testing::Test {
     status.ready = true;
     status.now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 16);
     status.guard = &*guard_;
+    status.promise = &promise_;
     status.metrics = &metrics_;
     status.metrics_now = Time(3s);
     Ledger::Totals totals;
@@ -56,6 +58,7 @@ class StatusTest : public testing::Test {
     return status;
   }
 
+  Promise promise_;
   const TemporaryFolder folder_;
   const Network network_ = HandMade("2 > dense 2 > 2", {1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0});
   const Ensemble ensemble_ = MakeRun(folder_, "run", network_, {network_, network_});
@@ -141,7 +144,7 @@ TEST_F(StatusTest, PrometheusTextFollowsTheFormat) {
   }
   EXPECT_GE(families.size(), 18);
   EXPECT_THAT(text, HasSubstr(R"(model="a \"model\"\\\nof mine")"));
-  EXPECT_THAT(text, HasSubstr("lucid_beta_upper{class=\"1\"} +Inf\n"));
+  EXPECT_THAT(text, HasSubstr("lucid_bound{class=\"1\"} +Inf\n"));
   EXPECT_THAT(text, HasSubstr("lucid_requests_total{endpoint=\"predict\",status=\"2xx\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("lucid_rows_noised_total 2\n"));
   EXPECT_THAT(text, HasSubstr("lucid_account_spent_epsilon{key=\"bob\"} 2\n"));

@@ -72,6 +72,35 @@ TEST_F(AuditCommand, ACertificateThatClaimsTooMuchIsFoundOut) {
   EXPECT_THAT(outcome.out, HasSubstr("DOES NOT HOLD"));
 }
 
+// No game, no chance: a bound that is a tenth too low is found out by the probabilities themselves.
+TEST_F(AuditCommand, EveryBoundBelowALeakIsFoundOutInTheWhiteBox) {
+  const Certificate truth = LoadCertificate(folder_ / "r/certificate.json").value();
+  const auto audit = [&](double c) {
+    Certificate certificate = truth;
+    for (ClassBound& bound : certificate.classes) {
+      bound.beta_upper = c * bound.beta_lower;
+      bound.beta_lower = 0;  // who forges a bound keeps no witness against it
+      bound.witness.reset();
+    }
+    EXPECT_TRUE(SaveCertificate(certificate, folder_ / "forged.json").ok());
+    return Run(
+        "audit r --access scalar --attacks white-box --epsilon 0,1 --certificate "
+        "forged.json");
+  };
+  for (const double c : {0.9, 0.5, 0.2, 0.03}) {
+    const Outcome outcome = audit(c);
+    EXPECT_EQ(outcome.code, 1) << c << outcome;
+    EXPECT_THAT(outcome.out, HasSubstr("DOES NOT HOLD"));
+    EXPECT_THAT(outcome.out, HasSubstr("inf"));
+  }
+  for (const ClassBound& bound : truth.classes) {
+    ASSERT_LE(bound.beta_upper, 1.05 * bound.beta_lower) << "or 1.05 is no true bound";
+  }
+  EXPECT_EQ(audit(1.05).code, 0);
+  EXPECT_EQ(Run("audit r --access scalar,exact,naive-noise --attacks white-box --epsilon 0,1").code,
+            0);
+}
+
 TEST_F(AuditCommand, WordsForWhatIsWrong) {
   const auto refused = [&](const std::string& arguments) {
     const Outcome outcome = Run("audit " + arguments);

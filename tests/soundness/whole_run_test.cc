@@ -38,6 +38,7 @@ std::int64_t FromEnvironment(const char* name, std::int64_t otherwise) {
 struct Tally {
   std::int64_t ensembles = 0, runs = 0, classes = 0, leaking = 0, exact = 0, gap = 0, deadline = 0;
   std::int64_t resumed = 0, killed = 0, dropped = 0, rounding = 0, refused = 0, proofs = 0;
+  std::int64_t decisions = 0, declared_proved = 0, declared_refuted = 0;
 };
 
 // An ensemble, and for every class a number at or below its true bound.
@@ -346,6 +347,16 @@ class WholeRuns {
     return options;
   }
 
+  // Perhaps a bound to decide about: near the largest truth, or anywhere.
+  static std::optional<double> DrawDecision(const Case& made, Stream& stream) {
+    if (stream.Below(3) != 0) return std::nullopt;
+    if (stream.Below(4) == 0) return std::pow(10.0, stream.Uniform(-9, 1));
+    const double truth = std::ranges::max(made.truth(0)).get_d();
+    constexpr double kFactors[] = {0, 0.5, 0.999, 1, 1 + 1e-9, 1.001, 1.5, 4};
+    const double bound = truth * kFactors[stream.Below(8)];
+    return std::isfinite(bound) ? bound : 1;
+  }
+
   static std::string PartOf(const std::string& proof, int part) {
     return proof + ".part" + std::to_string(part);
   }
@@ -354,6 +365,7 @@ class WholeRuns {
   void OneRun(const Case& made, const Ensemble& ensemble, const TemporaryFolder& folder,
               Stream& stream) {
     NativeBoundOptions options = DrawOptions(folder, stream);
+    options.decide = DrawDecision(made, stream);
     fs::remove(options.journal);
     const std::string killed = folder / "killed";
     fs::remove(killed);
@@ -412,12 +424,32 @@ class WholeRuns {
     const std::vector<mpq_class> truth = made.truth(found->member_error);
     for (const ClassBound& bound : found->classes) {
       SCOPED_TRACE(testing::Message() << "class " << bound.label << ", " << NameOf(bound.status));
-      CheckClass(ensemble, bound, truth[bound.label], options.gap);
+      CheckClass(ensemble, bound, truth[bound.label], options);
+    }
+    if (options.decide) CheckDecision(*found, truth, *options.decide);
+  }
+
+  // Proved: no class leaks above the bound. Refuted: there is a witness, which CheckClass has
+  // looked at, above it.
+  void CheckDecision(Certificate certificate, const std::vector<mpq_class>& truth, double bound) {
+    ++tally_.decisions;
+    certificate.declared =
+        DeclaredDecision{1, std::vector<double>(certificate.classes.size(), bound), false};
+    const DeclaredOutcome outcome = certificate.Outcome();
+    if (outcome == DeclaredOutcome::kProved) {
+      ++tally_.declared_proved;
+      ASSERT_LE(std::ranges::max(truth), mpq_class(bound)) << "UNSOUND: proved";
+    }
+    if (outcome == DeclaredOutcome::kRefuted) {
+      ++tally_.declared_refuted;
+      EXPECT_TRUE(std::ranges::any_of(certificate.classes, [&](const ClassBound& c) {
+        return c.witness && c.beta_lower > bound;
+      }));
     }
   }
 
   void CheckClass(const Ensemble& ensemble, const ClassBound& bound, const mpq_class& truth,
-                  double gap) {
+                  const NativeBoundOptions& options) {
     ++tally_.classes;
     tally_.leaking += truth > 0;
     // The claim of the whole project.
@@ -436,9 +468,14 @@ class WholeRuns {
       EXPECT_LE(slack, 1e-6 * std::max(1.0, bound.beta_upper));
       ++tally_.exact;
     } else if (bound.status == BoundStatus::kGap) {
-      if (!limited) {
-        EXPECT_LE(slack, gap * bound.beta_upper * (1 + 1e-6) + 2e-6);
+      const bool tiny = options.decide && *options.decide < 0x1p-900;
+      const bool decided =  // that was all that was asked
+          options.decide &&
+          (bound.beta_upper <= *options.decide || bound.beta_lower > *options.decide);
+      if (!limited && !options.decide) {
+        EXPECT_LE(slack, options.gap * bound.beta_upper * (1 + 1e-6) + 2e-6);
       }
+      EXPECT_TRUE(!options.decide || decided || limited || tiny);
       ++tally_.gap;
     } else {
       ++tally_.deadline;
@@ -506,7 +543,14 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
       static_cast<long long>(tally.exact), static_cast<long long>(tally.gap),
       static_cast<long long>(tally.deadline), static_cast<long long>(tally.leaking),
       static_cast<long long>(tally.rounding), static_cast<long long>(tally.dropped));
+  std::printf("%lld decisions: %lld proved, %lld refuted\n",
+              static_cast<long long>(tally.decisions),
+              static_cast<long long>(tally.declared_proved),
+              static_cast<long long>(tally.declared_refuted));
   if (runs < 1000 || HasFailure()) return;
+  EXPECT_GT(4 * tally.decisions, tally.runs);
+  EXPECT_GT(20 * tally.declared_proved, tally.decisions);
+  EXPECT_GT(20 * tally.declared_refuted, tally.decisions);
   EXPECT_GT(3 * tally.leaking, tally.classes) << "the test has become easy";
   EXPECT_GT(20 * tally.exact, tally.classes);
   EXPECT_GT(20 * tally.deadline, tally.classes);

@@ -23,6 +23,7 @@ enum class AuditAttack {
   kDistinguisher,  // asks where N and N_-i disagree; possible only for who has both
   kAveraging,      // the same with the majority of near-duplicates
   kTiming,         // no game: is a noised input told from another one by the time it takes?
+  kWhiteBox,       // no game: exact probabilities of answers where a member disagrees with N
 };
 std::string_view NameOf(AuditAttack attack);  // "gap", "noise", "boundary", "distinguisher", ...
 Result<AuditAttack> AttackNamed(std::string_view name);
@@ -42,8 +43,11 @@ enum class World {
   kTrainTest,
   // Trained baselines: two networks, trained anew by the same algorithm with the row and without.
   kRetrained,
+  // Two real services: with the unit in the training data and without it, each made anew with
+  // secrets and keys of its own. The promise `full` is about this.
+  kDeployed,
 };
-std::string_view NameOf(World world);  // "leave-one-out", "re-certified", "train-test", "retrained"
+std::string_view NameOf(World world);  // "leave-one-out", "re-certified", "train-test", ...
 Result<World> WorldNamed(std::string_view name);
 
 // Access over HTTP, beside that in this process: `lucid serve` itself, on a free port of loopback.
@@ -68,6 +72,7 @@ struct AuditOptions {
   std::int64_t targets = 500;    // rows that are attacked, at most
   std::int64_t duplicates = 51;  // of kAveraging
   std::int64_t retrained = 0;    // rows whose pair of networks kRetrained trains; 0: not played
+  std::int64_t deployed = 0;     // rows whose pair of services kDeployed makes; 0: not played
   std::optional<HttpAuditOptions> http;
   std::optional<UrlAuditOptions> url;
   std::uint64_t seed = 0;  // of what the attacker draws; noise is never seeded
@@ -81,21 +86,24 @@ struct AuditRow {
   std::string access;          // a method's name, "exact over http", or a URL
   std::optional<World> world;  // none for kTiming
   double epsilon = 0;  // per query; of training for kDpSgd and kAlibi; NaN: unguarded, or unknown
-  double delta = 0;    // beside epsilon; 0 but for kDpSgd
+  double delta = 0;    // beside epsilon; 0 but for kDpSgd and kDeployed
   std::int64_t queries = 0;                      // that one guess may take
   std::int64_t trials = 0;                       // guesses in each world
   double auc = 0;                                // of the scores; 1/2: no better than a coin
   double advantage = 0;                          // max |TPR - FPR| over thresholds
   double tpr_at_fpr_01 = 0, tpr_at_fpr_001 = 0;  // at 1 % and 0.1 %
   // With confidence 1 - kAuditRisk no mechanism with a smaller epsilon (and this delta) gives such
-  // guesses. The threshold is chosen on one half of the trials and judged on the other. NaN for
-  // kTiming.
+  // guesses. The threshold is chosen on one half of the trials and judged on the other. Of
+  // kWhiteBox it is the loss itself, +inf where a label was not noised. NaN for kTiming.
   double epsilon_lower = 0;
   // What epsilon_lower may not exceed: queries * epsilon of an access that draws for every query,
   // epsilon of a network trained by DP-SGD. NaN: nothing is claimed (unguarded access, label-DP,
   // time, a guard's region in kTrainTest and kRecertified).
   double claimed = 0;
-  bool holds = true;   // epsilon_lower <= claimed, or nothing is claimed
+  // epsilon_lower <= claimed, or nothing is claimed; and where 0 is claimed, the AUC is not above
+  // 1/2 by more than chance allows (with confidence 1 - kAuditRisk). Of kDeployed the AUC is not
+  // above what (epsilon, delta) allows by more than that.
+  bool holds = true;
   double welch_t = 0;  // kTiming's; NaN otherwise
 };
 

@@ -55,6 +55,22 @@ struct ProofNote {
   Digest digest;
 };
 
+// What became of bounds that were declared.
+enum class DeclaredOutcome {
+  kProved,   // every class's beta_upper is at most its declared bound
+  kRefuted,  // a class has a witness above its declared bound
+  kOpen,     // neither is known
+};
+std::string_view NameOf(DeclaredOutcome outcome);  // "proved", "refuted", "open"
+
+// The bounds that a search was asked to decide about. The outcome is never stored: it follows from
+// the bounds of the classes.
+struct DeclaredDecision {
+  double r = 0;                // the share of N's median confidence that was declared
+  std::vector<double> bounds;  // one per class, in order
+  bool after_looking = false;  // not the ones of the manifest: chosen when more was known
+};
+
 struct Certificate {
   std::string version;               // of LUCID
   std::vector<std::string> command;  // for people
@@ -76,6 +92,14 @@ struct Certificate {
   // certificate may trust these.
   std::optional<Digest> spatial_digest, index_digest;
   std::optional<ProofNote> proof;  // none: nobody but the engine says that the bounds hold
+  // The name of the promise that the run keeps with this certificate (lucid/promise/promise.h);
+  // "none" until somebody who knows the run's manifest says more. For readers of the file: whoever
+  // acts on a promise computes it.
+  std::string promise = "none";
+  std::optional<DeclaredDecision> declared;
+
+  // Requires: declared, with a bound for every class.
+  DeclaredOutcome Outcome() const;
 };
 
 // A certificate that claims nothing yet: everything that follows from the run, every bound and the

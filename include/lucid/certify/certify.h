@@ -1,6 +1,7 @@
 // From a trained run to everything that its guards read: certificate, index and spatial bounds.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/native/bound.h"
 #include "lucid/paper/bound.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 
@@ -24,6 +26,9 @@ struct CertifyOptions {
   // Also write the proof, beside the certificate, unless the engine's options name another file.
   // The native engine has none of a network that begins with convolutions.
   bool proof = true;
+  // Bounds to decide about instead of searching for the smallest, the same for every class. (The
+  // native engine stops when they are proved or refuted; of the paper's only the outcome is noted.)
+  std::optional<DeclaredDecision> declared;
   bool index = true;               // also write RUN/index.safetensors, which the exact guard reads
   bool spatial = true;             // also write RUN/spatial.lucid, which the spatial guard reads
   SpatialOptions spatial_options;  // its threads are those of the engine
@@ -33,10 +38,11 @@ struct CertifyOptions {
 };
 
 struct CertifySummary {
-  Certificate certificate;  // as it was written
-  std::string path;         // of the certificate
-  bool finished = false;    // every class that was asked for ended by itself
-  bool guided = true;       // false: the spatial bounds had no training data to go by
+  Certificate certificate;        // as it was written
+  std::string path;               // of the certificate
+  Promise promise;                // that the run keeps with it
+  bool finished = false;          // every class that was asked for ended by itself
+  bool guided = true;             // false: the spatial bounds had no training data to go by
 };
 
 // Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.

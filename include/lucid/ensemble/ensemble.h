@@ -93,6 +93,12 @@ struct DeclaredBounds {
   double bound() const { return r * median; }
 };
 
+// A bound that was tried after something was known of the run (`lucid bound --declare`).
+struct DeclareAttempt {
+  double r = 0;
+  std::string outcome;  // "proved", "refuted", "open"
+};
+
 // What a run is and where it came from: RUN/manifest.json.
 struct Manifest {
   int format = 2;
@@ -113,6 +119,7 @@ struct Manifest {
   bool expected_from_data = false;
   std::optional<PrivateRun> private_run;
   std::optional<DeclaredBounds> declared;
+  std::vector<DeclareAttempt> attempts;  // in order
   Schema schema;
   Architecture architecture;
   std::string training;                          // how: SGD options, a command, "imported ..."
@@ -201,6 +208,13 @@ Result<TrainSummary> ImportEnsemble(const Dataset& dataset, const std::string& n
                                     const std::string& members, const ImportOptions& options,
                                     const std::string& run, const ProgressCallback& progress = {},
                                     std::stop_token stop = {});
+
+// Notes an attempt in the manifest of a run. Errors: as OpenRunNetwork; kIo.
+Status NoteAttempt(const std::string& run, const DeclareAttempt& attempt);
+
+// The bounds that `r` gives a run: of the median in its manifest, or, where there is none, of the
+// one over inputs of the domain.
+double BoundFor(double r, const Manifest& manifest, const Network& network);
 
 // A run without its members: what serving needs.
 struct RunNetwork {

@@ -67,7 +67,7 @@ struct EvaluationRow {
   Method method = Method::kNone;
   double epsilon = 0;  // that was used: above asked_epsilon where a baseline cannot do that
   double asked_epsilon = 0;
-  std::string guarantee;     // in words: "1-iDP per query", "(1, 1e-05)-DP", "1-label-DP", "none"
+  std::string guarantee;     // in words: Promise::Price, "(1, 1e-05)-DP", "1-label-DP", "none"
   double accuracy = 0;       // expected, in closed form from the probabilities of the answers
   double accuracy_drop = 0;  // accuracy of N minus that
   double noised_fraction = 0;

@@ -1,11 +1,12 @@
-// LUCID-Inference: the only way to ask a network for labels that is individually differentially
-// private for the rows it was trained on.
+// LUCID-Inference: the only way to ask a network for labels that keeps a promise to the units it
+// was trained on (lucid/promise/promise.h says which).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ namespace lucid {
 
 class MemberIndex;
 class SpatialBounds;
+struct RunNetwork;
 
 // When an input is answered as it is. f~ is N's computed confidence, e its error bound; each one's
 // noised set is contained in that of the one before.
@@ -56,6 +58,9 @@ struct GuardOptions {
   MechanismKind mechanism = MechanismKind::kPaper;
   double epsilon = 0;  // per query; 0: noised answers are uniform, and composition is free
   int grid_bits = 0;   // 1..23: inputs are rounded to multiples of 2^-grid_bits first; 0: not
+  // What may be asked: "box" or "schema" (Domain). Empty: that of the certificate, and the box if
+  // bounds are declared. A guard with a certificate takes no other than the certificate's.
+  std::string domain;
 
   Status Validate() const;
 };
@@ -87,9 +92,17 @@ class Guard {
   static Result<Guard> Create(const Network& network, const VerifiedCertificate& certificate,
                               const Schema& schema, const GuardOptions& options,
                               const GuardKey& key, const Parts& parts = {});
-  // The same from a run folder: its manifest, network, certificate (empty: RUN/certificate.json),
-  // and the parts that options.guard needs, each checked against the digests of the certificate.
-  // Only kExact opens the ensemble. Errors name the file and the command that makes it.
+  // A guard with the bounds that a private run declared: made from N, these bounds and the schema,
+  // and from nothing else of the run. Its answers are the same whatever was certified.
+  // Errors: options out of range, or another guard than kScalar; a run that declared no bounds or
+  // is not private (kMismatch).
+  static Result<Guard> CreateDeclared(const RunNetwork& run, const GuardOptions& options,
+                                      const GuardKey& key);
+  // The same from a run folder. A private run with declared bounds opens for kScalar by
+  // CreateDeclared, and its certificate is not looked at. Otherwise: manifest, network, certificate
+  // (empty: RUN/certificate.json), and the parts that options.guard needs, each checked against the
+  // digests of the certificate. Only kExact opens the ensemble. Errors name the file and the
+  // command that makes it.
   static Result<Guard> Open(const std::string& run, const std::string& certificate,
                             const GuardOptions& options, const GuardKey& key);
   static Result<Guard> Open(const std::string& run, const GuardOptions& options,
@@ -104,10 +117,12 @@ class Guard {
   std::int64_t features() const;
   std::int64_t classes() const;
   const Schema& schema() const;
-  const Certificate& certificate() const;
+  const Certificate* certificate() const;  // null: the bounds are declared
+  std::span<const double> bounds() const;  // of the confidence, by class
+  const std::string& domain() const;       // "box", "schema"
   const GuardOptions& options() const;
   const Mechanism& mechanism() const;
-  // What the certificate does not promise, for operators: a line each, often none.
+  // What is worth knowing about the bounds, for operators: a line each, often none.
   std::vector<std::string> Warnings() const;
 
   // Makes x the one spelling of itself that network and hash get: NaN, infinities and values
@@ -146,6 +161,10 @@ class Guard {
  private:
   struct Impl;
   explicit Guard(std::unique_ptr<const Impl> impl);
+  static Result<Guard> Make(const Network& network, const Schema& schema, const std::string& domain,
+                            double network_error, std::vector<double> bounds,
+                            std::optional<Certificate> certificate, Parts parts,
+                            const GuardOptions& options, const GuardKey& key);
   std::unique_ptr<const Impl> impl_;
 };
 

@@ -1,10 +1,10 @@
 // The privacy budget: what was paid so far, and whether another answer may be paid for.
 //
-// iDP composes: k answers at epsilon on distinct inputs cost k epsilon. The budget is about the
-// rows of a training set, so a ledger belongs to a training set (train_digest of the certificate)
-// and adds up over all models, epsilons and guards that serve it. What is paid for is an answer,
-// named by 16 bytes: Guard::Fingerprint(x), which is another one for another model, mechanism or
-// epsilon, or, with the dictionary memo, the entry's ticket (answer_memo.h), which is another one
+// iDP composes: k answers at epsilon on distinct inputs cost k epsilon. The budget is about people,
+// so a ledger belongs to a population (PopulationOf, lucid/promise/promise.h) and adds up over all
+// models, epsilons and guards that serve it. What is paid for is an answer, named by 16 bytes:
+// Guard::Fingerprint(x), which is another one for another model, noised set, mechanism or epsilon,
+// or, with the dictionary memo, the entry's ticket (answer_memo.h), which is another one
 // for every draw. The same answer again is free: it says nothing new. Whether it was noised does
 // not matter: a charge that depended on the data would be a channel itself.
 //
@@ -54,7 +54,7 @@ class EpsilonUnits {
 
 struct LedgerOptions {
   std::string path;
-  Digest train_digest;                         // of the certificate that is served
+  Digest population;                           // of the run that is served
   std::optional<EpsilonUnits> overall_budget;  // none: only accounts are limited
 };
 
@@ -71,8 +71,8 @@ class Ledger {
   // answer must be drawn at epsilon 0.
   using Outcome = Result<std::vector<Budget>>;
 
-  // Creates the file, or goes on with it. Errors: as Database::Open; kMismatch: of another training
-  // set.
+  // Creates the file, or goes on with it. Errors: as Database::Open; kMismatch: of another
+  // population.
   static Result<Ledger> Open(const LedgerOptions& options);
   ~Ledger();  // finishes what waits
   Ledger(Ledger&&) noexcept;

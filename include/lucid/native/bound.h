@@ -45,6 +45,9 @@ struct NativeBoundOptions : BoundOptions {
   std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
   std::string proof;                            // file to write the proof to; empty: none
   double save_every = 30;                       // seconds between two writes of the journal
+  // A bound b >= 0 to decide about, for every class, instead of searching for the smallest: a class
+  // ends when its beta_upper is at most b, and everything ends at the first witness above b.
+  std::optional<double> decide;
   // When costlier bounds are tried: after so many bounds of the search, and of a member. They
   // decide how long a search takes, never whether its bounds hold.
   std::int64_t narrow_after = 2000;

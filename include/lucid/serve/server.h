@@ -12,6 +12,7 @@
 
 #include "lucid/base/result.h"
 #include "lucid/guard/guard.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 
@@ -48,6 +49,9 @@ struct ServeOptions {
   std::string run;          // folder
   std::string certificate;  // empty: RUN/certificate.json
   bool unchecked = false;   // serve although lucid-check has not accepted the bounds
+  // Not kWhatever: refuse to open where this is not kept. For `labels` of a private run that makes
+  // opening itself a function of the data, and the promise says so.
+  WantedPromise promise = WantedPromise::kWhatever;
   std::string name = "lucid";
   GuardOptions guard;
   std::string key_file;  // of the guard; created on first use
@@ -59,7 +63,8 @@ struct ServeOptions {
   std::string api_keys;                   // empty: everybody is the client "anonymous"
   std::string tls_certificate, tls_key;   // PEM; both or none
 
-  std::string ledger;            // required if guard.epsilon > 0
+  // Required if guard.epsilon > 0, unless the run keeps the promise `full`, which needs none.
+  std::string ledger;
   std::optional<double> budget;  // epsilon in total; none: counted, not limited
   MemoKind memo = MemoKind::kStateless;
   std::string memo_file;                // of the dictionary

@@ -1,0 +1,170 @@
+#include "lucid/data/infer_schema.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "base/files.h"
+#include "lucid/data/dataset.h"
+#include "random/stream.h"
+
+namespace lucid {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+struct Row {
+  std::string person, age, job, score, label;
+};
+
+class InferSchemaTest : public testing::Test {
+ protected:
+  InferSchemaTest() {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+
+  // 150 people with one to three rows each. Ages and scores have outliers, jobs a long tail.
+  static std::vector<Row> People(std::uint64_t seed) {
+    Stream stream(seed, "people");
+    std::vector<Row> rows;
+    const std::vector<std::string> jobs = {"clerk", "nurse", "cook"};
+    for (int person = 0; person < 150; ++person) {
+      for (std::uint64_t n = 1 + stream.Below(3); n > 0; --n) {
+        const bool rare = stream.Below(20) == 0;
+        rows.push_back({fmt::format("p{}", person),
+                        rare ? "999" : fmt::format("{}", 21 + stream.Below(58)),
+                        rare ? fmt::format("job of {}", person) : jobs[stream.Below(3)],
+                        stream.Below(30) == 0 ? "?" : fmt::format("{:.3f}", stream.Uniform()),
+                        stream.Below(2) == 0 ? "no" : "yes"});
+      }
+    }
+    return rows;
+  }
+
+  Result<InferredSchema> Infer(const std::vector<Row>& rows, const std::string& out,
+                               bool with_unit = true) const {
+    std::string text = with_unit ? "person,age,job,score,label\n" : "age,job,score,label\n";
+    for (const Row& row : rows) {
+      if (with_unit) text += row.person + ",";
+      text += fmt::format("{},{},{},{}\n", row.age, row.job, row.score, row.label);
+    }
+    EXPECT_TRUE(WriteFileAtomically(root_ + "/in.csv", text).ok());
+    InferOptions options;
+    options.label = "label";
+    options.unit = with_unit ? "person" : "";
+    options.overwrite = true;
+    return InferSchema(root_ + "/in.csv", options, root_ + "/" + out);
+  }
+  std::string Text(const std::string& name) const {
+    return ReadTextFile(root_ + "/" + name).value();
+  }
+
+  const std::string root_ = testing::TempDir() + "/lucid_infer_test";
+};
+
+// The claim: whoever leaves, the schema and everybody else's place stay the same.
+TEST_F(InferSchemaTest, NoSingleUnitDecidesAnything) {
+  for (const bool with_unit : {true, false}) {
+    const std::vector<Row> rows = People(3);
+    const auto whole = Infer(rows, "whole", with_unit);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    const std::string schema = Text("whole/schema.csv");
+    std::multiset<std::string> lines;
+    const auto add_lines = [&](const std::string& file, std::multiset<std::string>& into) {
+      std::string text = Text(file);
+      for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
+           at = end + 1) {
+        into.insert(file.substr(file.find('/')) + text.substr(at, end - at));
+      }
+    };
+    add_lines("whole/train.csv", lines);
+    add_lines("whole/test.csv", lines);
+    for (int leaving = 0; leaving < 150; leaving += with_unit ? 1 : 7) {
+      std::vector<Row> rest = rows;
+      if (with_unit) {
+        std::erase_if(rest,
+                      [&](const Row& row) { return row.person == fmt::format("p{}", leaving); });
+      } else {
+        rest.erase(rest.begin() + leaving);
+      }
+      ASSERT_TRUE(Infer(rest, "less", with_unit).ok());
+      EXPECT_EQ(Text("less/schema.csv"), schema) << leaving;
+      std::multiset<std::string> fewer;
+      add_lines("less/train.csv", fewer);
+      add_lines("less/test.csv", fewer);
+      EXPECT_TRUE(std::ranges::includes(lines, fewer)) << leaving;
+      EXPECT_LT(fewer.size(), lines.size());
+    }
+  }
+}
+
+TEST_F(InferSchemaTest, TheResultLoadsAndHidesOutliers) {
+  const auto made = Infer(People(3), "out");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const auto dataset = LoadDataset(root_ + "/out");
+  ASSERT_TRUE(dataset.ok()) << dataset.error().message;
+  EXPECT_EQ(dataset->train.rows(), made->train_rows);
+  EXPECT_EQ(dataset->test.rows(), made->test_rows);
+  EXPECT_EQ(made->train_rows + made->test_rows, made->rows);
+  EXPECT_GT(made->test_rows, made->rows / 10);
+  EXPECT_LT(made->test_rows, made->rows / 3);
+  EXPECT_EQ(dataset->schema.unit_name(), "person");
+  const std::string all = Text("out/train.csv") + Text("out/test.csv") + Text("out/schema.csv");
+  EXPECT_EQ(all.find("job of"), std::string::npos);
+  EXPECT_THAT(Text("out/schema.csv"), HasSubstr("clerk|cook|nurse|other"));
+  EXPECT_THAT(Text("out/schema.csv"), HasSubstr("score,numeric,0,1,"));
+  std::set<std::string> train, test;
+  for (const std::string& unit : dataset->train.unit_ids) train.insert(unit);
+  for (const std::string& unit : dataset->test.unit_ids) EXPECT_FALSE(train.contains(unit));
+}
+
+// A category that ten units have goes if one of them goes.
+TEST_F(InferSchemaTest, WhatASingleUnitDecidesHasToBeDeclared) {
+  std::vector<Row> rows = People(3);
+  const auto with_pilots = [&](int pilots, int rows_of_each) {
+    std::vector<Row> more = rows;
+    for (int i = 0; i < pilots * rows_of_each; ++i) {
+      more.push_back({fmt::format("pilot{}", i % pilots), "40", "pilot", "0.5", "no"});
+    }
+    return Infer(more, "out");
+  };
+  EXPECT_TRUE(with_pilots(9, 1).ok());
+  const auto ten = with_pilots(10, 1);
+  ASSERT_FALSE(ten.ok());
+  EXPECT_EQ(ten.error().kind, ErrorKind::kMismatch);
+  EXPECT_THAT(ten.error().message, HasSubstr("a single unit decides about job"));
+  const auto eleven = with_pilots(11, 1);
+  ASSERT_TRUE(eleven.ok()) << eleven.error().message;
+  EXPECT_EQ(std::ranges::find(eleven->columns, "job", &ColumnDecision::name)->margin, 2);
+  EXPECT_THAT(Text("out/schema.csv"), HasSubstr("pilot"));
+  // One person with many rows is one unit.
+  EXPECT_TRUE(with_pilots(1, 40).ok());
+  EXPECT_EQ(Text("out/schema.csv").find("pilot"), std::string::npos);
+}
+
+TEST_F(InferSchemaTest, IdsDatesAndConstantsAreLeftOut) {
+  std::string text = "id,day,same,x,label\n";
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("{},2026-11-{:02},k,{},{}\n", 1000 + i, 1 + i % 28, 0.01 * i, i % 2);
+  }
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/in.csv", text).ok());
+  InferOptions options;
+  options.label = "label";
+  const auto made = InferSchema(root_ + "/in.csv", options, root_ + "/out");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->schema.columns().size(), 2);
+  EXPECT_THAT(made->columns[0].what, HasSubstr("an id"));
+  EXPECT_THAT(made->columns[1].what, HasSubstr("dates"));
+  EXPECT_THAT(made->columns[2].what, HasSubstr("constant"));
+  options.label = "class";
+  EXPECT_THAT(InferSchema(root_ + "/in.csv", options, root_ + "/out2").error().message,
+              HasSubstr("no column 'class' for the label"));
+}
+
+}  // namespace
+}  // namespace lucid

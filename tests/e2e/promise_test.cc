@@ -1,0 +1,117 @@
+// Declared bounds, decisions about them, the privacy card and the game `deployed`, as a user meets
+// them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+
+class PromiseCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* command :
+         {"data synth2d --rows 400 --seed 4 --out p",
+          "train --data p --out r --preset private --train-epsilon 1 --expected-rows 400 --arch "
+          "2x6 --members 12 --seed 918273645"}) {
+      const Outcome outcome = Run(command);
+      ASSERT_EQ(outcome.code, 0) << outcome;
+      last_ = outcome.out;
+    }
+  }
+  Outcome Run(const std::string& arguments) {
+    return RunLucid(Words(arguments), {.folder = folder_.path()});
+  }
+  Scratch folder_;
+  std::string last_;
+};
+
+TEST_F(PromiseCommands, TrainingSaysWhichPromiseIsKept) {
+  EXPECT_THAT(last_, HasSubstr("promise full: (epsilon 1, delta 1e-06) for each row"));
+  EXPECT_THAT(last_, HasSubstr("promise labels: no, nothing is certified yet"));
+}
+
+// A bound above every confidence is proved, one far below what leaks is refuted by a witness.
+TEST_F(PromiseCommands, ADeclaredBoundIsProvedRefutedOrOpen) {
+  const Outcome proved = Run("bound r --declare 1000 --json");
+  ASSERT_EQ(proved.code, 0) << proved;
+  nlohmann::json certificate = proved.Json();
+  EXPECT_EQ(certificate["declared"]["outcome"], "proved");
+  EXPECT_EQ(certificate["declared"]["way"], "after looking");
+  EXPECT_EQ(certificate["declared"]["r"], 1000);
+  const Outcome check = RunLucid({folder_ / "r/certificate.json", "--run", folder_ / "r"},
+                                 {.program = LUCID_CHECK_PROGRAM});
+  EXPECT_EQ(check.code, 0) << check;
+
+  const Outcome refuted = Run("bound r --declare 1e-9 --time-limit 60s");
+  ASSERT_EQ(refuted.code, 1) << refuted;
+  EXPECT_THAT(refuted.out, HasSubstr("after looking): refuted"));
+  EXPECT_THAT(refuted.out, HasSubstr("witness: class"));
+  certificate = ReadJson(folder_ / "r/certificate.json");
+  EXPECT_EQ(certificate["declared"]["outcome"], "refuted");
+  EXPECT_EQ(certificate["promise"], "full");
+
+  const auto attempts = ReadJson(folder_ / "r/manifest.json")["attempts"];
+  ASSERT_EQ(attempts.size(), 2);
+  EXPECT_EQ(attempts[0]["outcome"], "proved");
+  EXPECT_EQ(attempts[1]["outcome"], "refuted");
+
+  // The run's own bound: whatever the outcome, exit code, words and file agree.
+  const Outcome own = Run("bound r --time-limit 60s");
+  certificate = ReadJson(folder_ / "r/certificate.json");
+  const std::string outcome = certificate["declared"]["outcome"];
+  EXPECT_EQ(certificate["declared"]["way"], "declared");
+  EXPECT_EQ(own.code, outcome == "proved" ? 0 : outcome == "refuted" ? 1 : 3) << own;
+  EXPECT_EQ(certificate["promise"], outcome == "proved" ? "labels+full" : "full");
+  EXPECT_THAT(own.out, HasSubstr("declared): " + outcome));
+  EXPECT_EQ(ReadJson(folder_ / "r/manifest.json")["attempts"].size(), 2);
+
+  const Outcome optimum = Run("bound r --optimum --time-limit 60s --json");
+  ASSERT_EQ(optimum.code, 0) << optimum;
+  EXPECT_TRUE(optimum.Json()["declared"].is_null());
+  EXPECT_EQ(Run("bound r --optimum --declare 1").code, 2);
+}
+
+// What may be published: nothing that is made from the data.
+TEST_F(PromiseCommands, TheCardHoldsOptionsOnly) {
+  const Outcome first = Run("report r --card --json");
+  ASSERT_EQ(first.code, 0) << first;
+  const nlohmann::json card = first.Json();
+  EXPECT_EQ(card["promise"], "full");
+  EXPECT_EQ(card["epsilon"], 1);
+  EXPECT_EQ(card["r"], 0.05);
+  EXPECT_EQ(card["unit"], "row");
+  EXPECT_EQ(card["service"].get<std::string>().size(), 32);
+  ASSERT_EQ(Run("bound r --declare 1000").code, 0);
+  EXPECT_EQ(Run("report r --card --json").out, first.out) << "whatever is certified";
+  const auto manifest = ReadJson(folder_ / "r/manifest.json");
+  const std::string said = first.out + ReadBytes(folder_ / "r/card.html");
+  EXPECT_EQ(said.find("918273645"), std::string::npos) << "the seed";
+  for (const auto& [name, hash] : manifest["hashes"].items()) {
+    EXPECT_EQ(said.find(hash.get<std::string>().substr(0, 12)), std::string::npos) << name;
+  }
+}
+
+// Both worlds are made anew; E = 1 allows an AUC of 0.73 at most.
+TEST_F(PromiseCommands, TheDeployedGameIsHeldByAPrivateRun) {
+  const Outcome outcome =
+      Run("audit r --access scalar --attacks gap,noise --epsilon 0 --deployed "
+          "12 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  int deployed = 0;
+  const nlohmann::json json = outcome.Json();
+  for (const auto& row : json["rows"]) {
+    if (row["world"] != "deployed") continue;
+    ++deployed;
+    EXPECT_EQ(row["claimed"], 1);
+    EXPECT_EQ(row["delta"], 1e-6);
+    EXPECT_EQ(row["holds"], true) << row;
+  }
+  EXPECT_EQ(deployed, 2);
+}
+
+}  // namespace
+}  // namespace lucid::test
