@@ -65,7 +65,7 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-  std::optional<ProofBand> band;      // of the region that was entered
+  Recycled<RegionFacts> domain;       // while all pairs are bounded over the whole domain
   std::unique_ptr<SumRanger> ranger;  // these two where they are needed
   std::unique_ptr<CloserBounder> closer;
 };

@@ -37,16 +37,17 @@ class RegionWork {
   // Of descent. Phases need multipliers of their own, which only descent finds.
   int Steps(const Region& region) const;
 
-  // Only inputs above the target matter, and none above the region's bound leaks. False: no such
+  // Only inputs above the target matter, and none above the region's bound leaks. None: no such
   // input.
-  bool Enter(const Region& region, double bound, Worker& worker) const;
+  Recycled<RegionFacts> Enter(const Region& region, double bound, Worker& worker) const;
 
-  // Bounds one pair in the region the worker is in.
-  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const;
+  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, const RegionFacts& region,
+                    Worker& worker) const;
   // The smallest bound over the classes that N's confidence can be measured against: f is at most
-  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best.
-  double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
-                   Worker& worker) const;
+  // N_c - N_c' for every c'. Leaves the question, the multipliers and, for a proof, A and D of the
+  // best.
+  ChargedBound BoundBest(const PairFacts& pair, int steps, Worker& worker, PairQuestion& question,
+                         Multipliers& multipliers, std::vector<float>* dual) const;
   // A claim about the pair, which rests on its bound where the band does.
   static std::shared_ptr<PairProof> Claim(const RegionPair& pair, ProofClosing::Kind kind,
                                           const std::optional<ProofBand>& band);
@@ -56,7 +57,7 @@ class RegionWork {
     return ProofBand{target, std::max(bound, target)};
   }
   // The same by interval arithmetic over the whole domain.
-  void BoundQuickly(Outcome& outcome, Worker& worker) const;
+  void BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worker& worker) const;
   // Bounds a pair in a box of its own, as tightly as can be until expired() says so, which is asked
   // often.
   void BoundCloser(CloserBox& bound, Worker& worker, const std::function<bool()>& expired) const;
@@ -80,16 +81,22 @@ class RegionWork {
   }
 
  private:
-  bool EnterMember(std::int32_t member, Worker& worker) const;
-  // Climbs from where the bound of the entered member is largest: a new witness raises the target.
+  // Leaves the member's parameters with the worker.
+  Recycled<PairFacts> Enter(const RegionFacts& region, std::int32_t member, Worker& worker) const;
+  // Climbs from expansion.point, where the bound of the worker's member is largest: a new witness
+  // raises the target.
   void TryPoint(Worker& worker, Expansion& expansion) const;
+  std::optional<SplitAdvice> Advise(const RegionNode& node, const RegionPair& worst,
+                                    Multipliers& multipliers, Worker& worker,
+                                    Expansion& expansion) const;
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
   SumRanger& Ranger(Worker& worker) const;
-  // After BoundBest: why its bound holds, and what that is with room for a checker's rounding.
-  std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairQuestion& question,
-                                   const Multipliers& multipliers, Worker& worker,
-                                   double& bound) const;
+  // Why a bound of BoundBest holds, and what the bound is with room for a checker's rounding.
+  std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairFacts& facts,
+                                   const PairQuestion& question, const Multipliers& multipliers,
+                                   std::vector<float> dual, Worker& worker,
+                                   ChargedBound& bound) const;
   const Network& network_;
   const Members& members_;
   const std::int32_t label_;

@@ -18,13 +18,14 @@ CloserBounder::CloserBounder(const Network& network) {
   if (MomentBounder::Fits(architecture)) moments_ = std::make_unique<MomentBounder>(network);
 }
 
-double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Band& band,
+double CloserBounder::Bound(RegionBounder& bounder, const PairFacts& pair, const Band& band,
                             std::span<const float> parameters, const PairQuestion& question, By by,
                             double enough, std::vector<float>& multipliers,
                             const std::function<bool()>& expired) {
   if (windows_ && (by == By::kWindows || !moments_)) {
-    widest_ = LongestSide(region.box);
-    return windows_->Bound(pair, region, &band, parameters, question, enough, expired);
+    widest_ = LongestSide(pair.box());
+    return windows_->Bound(bounder, pair.region->region, &band, parameters, question, enough,
+                           expired);
   }
   const double bound =
       moments_->Bound(pair, parameters, question, band, enough, multipliers, expired);

@@ -47,9 +47,8 @@ class CloserBounder {
   // smaller box. A network that fits only one of the two is always bounded by that one.
   enum class By { kWindows, kMoments };
 
-  // As MomentBounder::Bound, whose multipliers these are.
-  // Requires: `pair` has entered the region and the member; it is to be entered again after.
-  double Bound(RegionBounder& pair, const Region& region, const Band& band,
+  // As MomentBounder::Bound, whose multipliers these are. Requires: `bounder` has found `pair`.
+  double Bound(RegionBounder& bounder, const PairFacts& pair, const Band& band,
                std::span<const float> parameters, const PairQuestion& question, By by,
                double enough, std::vector<float>& multipliers,
                const std::function<bool()>& expired);

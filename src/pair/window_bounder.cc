@@ -114,8 +114,14 @@ struct WindowBounder::Chain {
     std::vector<double> most_after;  // the largest sums of all windows after
   };
 
-  // Over the region that the pair has entered. `at` is where to start, and the best.
-  double Bound(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+  // What is known of the pair, and who bounds it.
+  struct Pair {
+    RegionBounder& bounder;
+    const PairFacts& facts;
+  };
+
+  // `at` is where to start, and the best.
+  double Bound(const Pair& pair, const PairQuestion& question, double enough, bool coarse,
                Multipliers& at, const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
     double best = Descend(pair, question, enough, coarse, at, expired);
@@ -158,7 +164,7 @@ struct WindowBounder::Chain {
 
   // Some steps of the same with the cells as they are.
   template <class Expired>
-  double Polish(RegionBounder& pair, const PairQuestion& question, double enough, double here,
+  double Polish(const Pair& pair, const PairQuestion& question, double enough, double here,
                 Turn& turn, Multipliers& at, const Expired& expired) {
     const int count = 2 * static_cast<int>(1 + at.pushes.size());
     for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > kLeastPolishStep;
@@ -188,8 +194,10 @@ struct WindowBounder::Chain {
   }
 
   // What these multipliers leave to the windows; lines of other ones mean nothing then.
-  void Aim(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
-    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
+  void Aim(const Pair& pair, const PairQuestion& question, const Multipliers& at) {
+    aimed = at;
+    const RegionBounder::Rest of =
+        pair.bounder.RestOf(pair.facts, windows.layers - 1, question, at.lambda, at.pushes);
     rest = of.constant;
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].z.clear();
@@ -205,7 +213,7 @@ struct WindowBounder::Chain {
   // The best lambda and pushes of coarse cells, and the cells with these: downhill, one after the
   // other, with smaller and smaller steps.
   template <class Expired>
-  double Descend(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+  double Descend(const Pair& pair, const PairQuestion& question, double enough, bool coarse,
                  Multipliers& at, const Expired& expired) {
     const auto bound = [&](const Multipliers& with) {
       Start(pair, question, with);
@@ -245,14 +253,14 @@ struct WindowBounder::Chain {
   }
 
   // One cell a window.
-  void Start(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
+  void Start(const Pair& pair, const PairQuestion& question, const Multipliers& at) {
     chain.assign(static_cast<std::size_t>(windows.count), {});
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].first = p * static_cast<std::size_t>(windows.stride);
       chain[p].cells.resize(1);
     }
     edges.clear();
-    for (const Interval& side : pair.box()) edges.push_back({side.lower, side.upper});
+    for (const Interval& side : pair.facts.box()) edges.push_back({side.lower, side.upper});
     point.clear();
     Aim(pair, question, at);
   }
@@ -333,18 +341,20 @@ struct WindowBounder::Chain {
     work += jobs.size();
     Region region;
     region.box.resize(width);
+    RegionBounder::EnteredPair facts;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       auto& [window, cell] = jobs[i];
       if (i % 256 == 0 && expired()) return false;
       if (i == 0 || compare(jobs[i - 1], jobs[i]) != 0) {
         for (std::size_t j = 0; j < width; ++j) region.box[j] = Side(*window, *cell, j);
-        bounder.EnterRegion(region);
-        bounder.EnterMember(own);
+        facts = {};
+        facts = bounder.EnterPair(region, own);
       }
       // The best of two, and of the line that it has.
       cell->value = Value(*window, *cell);
-      for (const bool flat : {false, true}) {
-        const RegionBounder::Line line = bounder.LineOver(window->z, window->delta, flat);
+      if (!facts) continue;  // a box holds inputs: not reached
+      for (const OpenSlopes lines : {OpenSlopes::kDefault, OpenSlopes::kFlat}) {
+        const RegionBounder::Line line = bounder.LineOver(*facts, window->z, window->delta, lines);
         Cell other = *cell;
         other.constant = line.constant;
         std::ranges::copy(line.slopes, other.slopes.begin());
@@ -552,6 +562,7 @@ struct WindowBounder::Chain {
   const double gamma;
   std::size_t work = 0;                    // cells that lines were asked for
   std::vector<float> own;                  // the member's parameters of a window
+  Multipliers aimed;                       // what left the windows what they have now
   double rest = 0;                         // what is not the windows'
   std::vector<std::vector<double>> edges;  // of every input's pieces
   std::vector<Window> chain;
@@ -570,16 +581,18 @@ WindowBounder::~WindowBounder() = default;
 // and that is what pushes are for.
 struct WindowBounder::Cases {
   Chain& chain;
-  RegionBounder& pair;
+  RegionBounder& bounder;
   std::span<const float> parameters;
   const PairQuestion& question;
   const Band* band;
   const std::function<bool()>& expired;
 
   double Bound(Region& region, double enough, Multipliers at) const {
-    if (!pair.EnterRegion(region, band) || !pair.EnterMember(parameters)) return -kInfinity;
+    const RegionBounder::EnteredPair facts = bounder.EnterPair(region, parameters, band);
+    if (!facts) return -kInfinity;
+    const Chain::Pair pair{bounder, *facts};
     Multipliers multipliers;
-    double bound = pair.Bound(question, multipliers, kLineSteps, enough);
+    double bound = bounder.Bound(*facts, question, multipliers, kLineSteps, enough).value;
     if (bound <= enough) return bound;
     at.pushes.resize(region.phases.size());
     const auto windows = [&](bool coarse) {
@@ -591,7 +604,8 @@ struct WindowBounder::Cases {
     // What loses at least this much of what the bound is too large by.
     const auto open_phase = [&](double share) -> std::optional<PhaseSplit> {
       if (chain.point.empty() || region.phases.size() >= kMostPhases) return std::nullopt;
-      return pair.OpenPhase(chain.windows.layers, chain.point, share * (bound - enough));
+      return bounder.OpenPhase(*facts, question, chain.aimed, chain.windows.layers, chain.point,
+                               share * (bound - enough));
     };
     std::optional<PhaseSplit> open = open_phase(kWorthCutting);
     if (!open) {
@@ -613,13 +627,13 @@ struct WindowBounder::Cases {
   }
 };
 
-double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Band* band,
+double WindowBounder::Bound(RegionBounder& bounder, const Region& region, const Band* band,
                             std::span<const float> parameters, const PairQuestion& question,
                             double enough, const std::function<bool()>& expired) {
   Region cases = region;
   chain_->own = WindowParameters(chain_->architecture, parameters);
   chain_->work = 0;
-  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {});
+  return Cases{*chain_, bounder, parameters, question, band, expired}.Bound(cases, enough, {});
 }
 
 }  // namespace lucid
