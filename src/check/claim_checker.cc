@@ -15,6 +15,7 @@ double ValueOf(const ProofClosing& closing) {
 ClaimChecker::ClaimChecker(const Network& network) : network_(network), bounder_(network) {}
 
 void ClaimChecker::Enter(ProofRegion region) {
+  if (region == region_) return;
   region_ = std::move(region);
   place_.reset();
   member_ = -1;

@@ -67,12 +67,10 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-  const Region* region = nullptr;     // that was entered
-  std::optional<ProofBand> band;      // of it
+  Recycled<RegionFacts> domain;       // while all pairs are bounded over the whole domain
   std::unique_ptr<SumRanger> ranger;  // these two where they are needed
   std::unique_ptr<CloserBounder> closer;
   std::unique_ptr<ClaimChecker> checker;  // while a proof is written
-  bool checker_entered = false;           // it is in `region`, too
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

@@ -142,11 +142,12 @@ class RegionSearch {
   // False: out of time, and all pairs wait as before.
   Result<bool> Screen() {
     RegionNode whole = Pop();
-    for (auto& worker : workers_) work_.EnterAll(whole.region, *worker);
+    for (auto& worker : workers_) worker->domain = worker->bounder.Enter(whole.region);
     std::vector<Outcome> pairs;
     pairs.reserve(whole.alive.size());
     for (const RegionPair& pair : whole.alive) pairs.push_back({pair, true});
     LUCID_ASSIGN(const bool done, BoundOverDomain(whole.region, pairs));
+    for (auto& worker : workers_) worker->domain.reset();
     if (!done) {
       Push(std::move(whole));
       return false;
@@ -169,13 +170,14 @@ class RegionSearch {
   }
   Result<bool> BoundOverDomain(const Region& root, std::vector<Outcome>& pairs) {
     LUCID_ASSIGN(const bool done, InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
-                   work_.BoundQuickly(outcome, worker);
+                   work_.BoundQuickly(outcome, *worker.domain, worker);
                  }));
     if (!done) return false;
     return InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
       if (!outcome.alive) return;
       Multipliers multipliers;
-      outcome = work_.BoundPair(outcome.pair, multipliers, work_.Steps(root), worker);
+      outcome =
+          work_.BoundPair(outcome.pair, multipliers, work_.Steps(root), *worker.domain, worker);
     });
   }
 
@@ -556,12 +558,12 @@ class RegionSearch {
     }
     return ForEach(tasks.size(), [&](std::size_t t, Worker& worker) {
       const Task& task = tasks[t];
-      work_.Enter(task.child->region, task.bound, worker);
+      const auto region = work_.Enter(task.child->region, task.bound, worker);
       for (std::size_t p = task.from; p < task.to; ++p) {
         Multipliers multipliers = task.child->multipliers;
         Outcome& outcome = task.child->others[p];
-        outcome =
-            work_.BoundPair(outcome.pair, multipliers, work_.Steps(task.child->region), worker);
+        outcome = work_.BoundPair(outcome.pair, multipliers, work_.Steps(task.child->region),
+                                  *region, worker);
       }
     });
   }
@@ -629,12 +631,13 @@ class RegionSearch {
         std::ranges::all_of(node.alive, [](const auto& p) { return p.why != nullptr; }))
       return;
     Worker& worker = *workers_.front();
-    const bool inhabited = work_.EnterAll(node.region, worker);
+    const auto region = worker.bounder.Enter(node.region);
     node.bound = 0;
     for (RegionPair& pair : node.alive) {
-      if (!pair.why && inhabited) {
+      if (!pair.why && region) {
         Multipliers multipliers = node.multipliers;
-        const Outcome found = work_.BoundPair(pair, multipliers, work_.Steps(node.region), worker);
+        const Outcome found =
+            work_.BoundPair(pair, multipliers, work_.Steps(node.region), *region, worker);
         pair = found.pair;
         if (found.fresh) pair.why->closing.node = node.place;
         if (!pair.why) pair.bound = kInfinity;

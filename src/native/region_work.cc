@@ -9,6 +9,7 @@
 namespace lucid::region_search {
 namespace {
 
+// As the checker has it.
 ProofRegion ForChecker(const Region& region) {
   ProofRegion same;
   for (const Interval& side : region.box) {
@@ -19,6 +20,11 @@ ProofRegion ForChecker(const Region& region) {
     same.phases.push_back({phase.layer, phase.unit, phase.member, phase.active});
   }
   return same;
+}
+
+std::optional<ProofBand> BandOf(const RegionFacts& region) {
+  if (!region.band) return std::nullopt;
+  return ProofBand{region.band->least, region.band->most};
 }
 
 }  // namespace
@@ -52,49 +58,43 @@ std::shared_ptr<PairProof> RegionWork::Claim(const RegionPair& pair, ProofClosin
   return why;
 }
 
-std::shared_ptr<PairProof> RegionWork::WhyOf(const RegionPair& pair, const PairQuestion& question,
-                                             const Multipliers& multipliers, Worker& worker,
-                                             double& bound) const {
+std::shared_ptr<PairProof> RegionWork::WhyOf(const RegionPair& pair, const PairFacts& facts,
+                                             const PairQuestion& question,
+                                             const Multipliers& multipliers,
+                                             std::vector<float> dual, Worker& worker,
+                                             ChargedBound& bound) const {
   using enum ProofClosing::Kind;
   const bool by_rule =
       options_.flat || (multipliers.slopes.empty() &&
                         std::ranges::all_of(multipliers.pushes, [](float p) { return p == 0; }));
-  auto why = Claim(pair, by_rule ? kLines : kMultipliers, worker.band);
+  auto why = Claim(pair, by_rule ? kLines : kMultipliers, region_search::BandOf(*facts.region));
   ProofClosing& closing = why->closing;
   closing.lambda = multipliers.lambda;
   closing.below = question.below;
   if (!by_rule) {
-    closing.multipliers = worker.bounder.Dual();
-    bound = worker.bounder.BoundOfDual(question, closing.lambda, closing.multipliers);
+    closing.multipliers = std::move(dual);
+    bound = worker.bounder.BoundOfDual(facts, question, closing.lambda, closing.multipliers);
   }
-  bound = closing.value = worker.bounder.ForChecker(bound);
-  return std::isfinite(bound) ? why : nullptr;
+  bound.value = closing.value = bound.ForChecker();
+  return std::isfinite(bound.value) ? why : nullptr;
 }
 
 double RegionWork::CheckersBound(const Region& region, const ProofClosing& closing,
                                  Worker& worker) const {
-  worker.region = &region;
-  worker.checker_entered = false;
-  if (closing.member != ProofClosing::kEveryPair) {
-    members_.CopyParameters(closing.member, worker.parameters);
-  }
-  return CheckersBoundHere(closing, worker);
-}
-
-double RegionWork::CheckersBoundHere(const ProofClosing& closing, Worker& worker) const {
   // The proof is about the network without the engine's own layer, which needs no multipliers.
   if (options_.flat) return ValueOf(closing);
   if (!worker.checker) worker.checker = std::make_unique<ClaimChecker>(network_);
-  if (!worker.checker_entered) {
-    worker.checker->Enter(ForChecker(*worker.region));
-    worker.checker_entered = true;
+  worker.checker->Enter(ForChecker(region));
+  if (closing.member != ProofClosing::kEveryPair) {
+    members_.CopyParameters(closing.member, worker.parameters);
   }
   return worker.checker->Bound(label_, closing, member_error_, worker.parameters);
 }
 
-void RegionWork::Confirm(const RegionPair& before, Outcome& outcome, Worker& worker) const {
+void RegionWork::Confirm(const Region& region, const RegionPair& before, Outcome& outcome,
+                         Worker& worker) const {
   ProofClosing& closing = outcome.pair.why->closing;
-  const double found = CheckersBoundHere(closing, worker);
+  const double found = CheckersBound(region, closing, worker);
   if (found <= ValueOf(closing)) return;
   if (closing.kind == ProofClosing::Kind::kNoInput || !(found < before.bound)) {
     outcome = {before, true};
@@ -105,14 +105,16 @@ void RegionWork::Confirm(const RegionPair& before, Outcome& outcome, Worker& wor
   outcome.pair.bound = closing.value = found;
 }
 
-void RegionWork::BoundQuickly(Outcome& outcome, Worker& worker) const {
+void RegionWork::BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worker& worker) const {
   members_.CopyParameters(outcome.pair.member, worker.parameters);
-  double bound = worker.bounder.IntervalBound(worker.parameters, Question(outcome.pair));
+  const ChargedBound found =
+      worker.bounder.IntervalBound(domain, worker.parameters, Question(outcome.pair));
+  double bound = found.value;
   if (WritesProof()) {
     auto why = Claim(outcome.pair, ProofClosing::Kind::kIntervals, std::nullopt);
-    why->closing.value = worker.bounder.ForChecker(bound);
+    why->closing.value = found.ForChecker();
     bound = std::isfinite(why->closing.value)
-                ? std::max(why->closing.value, CheckersBoundHere(why->closing, worker))
+                ? std::max(why->closing.value, CheckersBound(domain.region, why->closing, worker))
                 : kInfinity;
     why->closing.value = bound;
     if (!outcome.pair.why) outcome.pair.bound = kInfinity;  // it is not known why that holds
@@ -124,26 +126,33 @@ void RegionWork::BoundQuickly(Outcome& outcome, Worker& worker) const {
 }
 
 Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int steps,
-                              Worker& worker) const {
+                              const RegionFacts& region, Worker& worker) const {
   Outcome outcome{pair};
-  if (!EnterMember(pair.member, worker)) {
+  const Recycled<PairFacts> facts = Enter(region, pair.member, worker);
+  if (!facts) {
     outcome.pair.bound = 0;
     if (WritesProof()) {
-      outcome.pair.why = Claim(pair, ProofClosing::Kind::kNoInput, worker.band);
+      outcome.pair.why = Claim(pair, ProofClosing::Kind::kNoInput, region_search::BandOf(region));
       outcome.fresh = true;
-      Confirm(pair, outcome, worker);
+      Confirm(region.region, pair, outcome, worker);
     }
     return outcome;
   }
   multipliers.lambda = pair.lambda;
   PairQuestion question = Question(pair);
-  const double own = BoundBest(question, multipliers, steps, worker);
+  std::vector<float> dual;
+  ChargedBound found =
+      BoundBest(*facts, steps, worker, question, multipliers, WritesProof() ? &dual : nullptr);
+  const double own = found.value;
   double bound = own;
   // A parent's bound holds here, too, if it is known why.
   if (WritesProof()) {
     const bool inherits = pair.why && pair.bound <= own;
     std::shared_ptr<PairProof> why;
-    if (!inherits) why = WhyOf(pair, question, multipliers, worker, bound);
+    if (!inherits) {
+      why = WhyOf(pair, *facts, question, multipliers, std::move(dual), worker, found);
+      bound = found.value;
+    }
     outcome.fresh = why && !(pair.why && pair.bound <= bound);
     if (outcome.fresh) outcome.pair.why = std::move(why);
     bound = outcome.fresh ? bound : pair.why ? pair.bound : kInfinity;
@@ -152,43 +161,45 @@ Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int ste
   }
   outcome.alive = bound > target;
   outcome.rounding = outcome.alive && close_by_rounding &&
-                     bound - worker.bounder.Rounding(question, multipliers.lambda) <= target;
+                     bound - found.Rounding(question, multipliers.lambda) <= target;
   if (outcome.rounding) outcome.alive = false;
   outcome.own = std::isfinite(own) ? own : bound;
   outcome.pair.bound = std::max(bound, 0.0);
   outcome.pair.lambda = static_cast<float>(multipliers.lambda);
   if (!outcome.fresh) return outcome;
   if (outcome.alive && !UsesBands()) {
-    outcome.pair.why->unconfirmed = std::make_unique<const Region>(*worker.region);
+    outcome.pair.why->unconfirmed = std::make_unique<const Region>(region.region);
     return outcome;
   }
-  Confirm(pair, outcome, worker);
+  Confirm(region.region, pair, outcome, worker);
   if (!outcome.rounding) outcome.alive = outcome.pair.bound > target;
   return outcome;
 }
 
-double RegionWork::BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
-                             Worker& worker) const {
-  if (network_.architecture.classes() == 2) {
-    return worker.bounder.Bound(question, multipliers, steps, target);
-  }
+ChargedBound RegionWork::BoundBest(const PairFacts& pair, int steps, Worker& worker,
+                                   PairQuestion& question, Multipliers& multipliers,
+                                   std::vector<float>* dual) const {
+  const auto bound_with = [&](const PairQuestion& asked, Multipliers& from, int most) {
+    return worker.bounder.Bound(pair, asked, from, most, target, dual);
+  };
+  if (network_.architecture.classes() == 2) return bound_with(question, multipliers, steps);
   const Multipliers start = multipliers;
-  double best = worker.bounder.Bound(question, multipliers, steps, target);
+  ChargedBound best = bound_with(question, multipliers, steps);
   const std::int32_t first = question.below;
   bool last_is_best = true;
   for (std::int32_t below = 0; below < network_.architecture.classes(); ++below) {
-    if (below == first || below == label_ || best <= target) continue;
+    if (below == first || below == label_ || best.value <= target) continue;
     PairQuestion next = question;
     next.below = below;
     Multipliers trial = start;
-    const double bound = worker.bounder.Bound(next, trial, steps, target);
-    last_is_best = bound < best;
+    const ChargedBound bound = bound_with(next, trial, steps);
+    last_is_best = bound.value < best.value;
     if (!last_is_best) continue;
     best = bound;
     question = next;
     multipliers = std::move(trial);
   }
-  if (!last_is_best) worker.bounder.Bound(question, multipliers, 0, target);
+  if (!last_is_best) best.charge = bound_with(question, multipliers, 0).charge;
   return best;
 }
 
@@ -202,18 +213,9 @@ Expansion RegionWork::Expand(const RegionNode& node, Worker& worker) const {
   Expansion expansion;
   Multipliers multipliers = node.multipliers;
   multipliers.lambda = worst.lambda;
-  if (!Enter(node.region, node.bound, worker)) {
-    expansion.found = Expansion::Found::kNone;
-    return expansion;
-  }
-  if (!EnterMember(worst.member, worker)) {
-    expansion.found = Expansion::Found::kNoneOfTheWorst;
-    return expansion;
-  }
-  PairQuestion question = Question(worst);
-  BoundBest(question, multipliers, 0, worker);
-  const SplitAdvice advice =
-      worker.bounder.Advise(question, multipliers, cut_phases_ ? target : kInfinity);
+  const std::optional<SplitAdvice> found = Advise(node, worst, multipliers, worker, expansion);
+  if (!found) return expansion;
+  const SplitAdvice& advice = *found;
   TryPoint(worker, expansion);
   double rest = kInfinity;
   const auto consider = [&](const ProofSplit& how) {
@@ -248,6 +250,28 @@ Expansion RegionWork::Expand(const RegionNode& node, Worker& worker) const {
   return expansion;
 }
 
+// Where to cut the node's region for its worst pair; none: expansion.found says why.
+std::optional<SplitAdvice> RegionWork::Advise(const RegionNode& node, const RegionPair& worst,
+                                              Multipliers& multipliers, Worker& worker,
+                                              Expansion& expansion) const {
+  const Recycled<RegionFacts> region = Enter(node.region, node.bound, worker);
+  if (!region) {
+    expansion.found = Expansion::Found::kNone;
+    return std::nullopt;
+  }
+  const Recycled<PairFacts> facts = Enter(*region, worst.member, worker);
+  if (!facts) {
+    expansion.found = Expansion::Found::kNoneOfTheWorst;
+    return std::nullopt;
+  }
+  PairQuestion question = Question(worst);
+  BoundBest(*facts, 0, worker, question, multipliers, nullptr);
+  SplitAdvice advice =
+      worker.bounder.Advise(*facts, question, multipliers, cut_phases_ ? target : kInfinity);
+  expansion.point = std::move(advice.point);
+  return advice;
+}
+
 Cut RegionWork::TryCut(const RegionNode& node, const RegionPair& worst,
                        const Multipliers& multipliers, const ProofSplit& how,
                        Worker& worker) const {
@@ -266,10 +290,11 @@ Cut RegionWork::TryCut(const RegionNode& node, const RegionPair& worst,
       child.region.phases.push_back(
           {how.layer, how.unit, how.how == ProofSplit::How::kMemberPhase, side == 1});
     }
-    child.inhabited = Enter(child.region, node.bound, worker);
-    if (!child.inhabited) continue;
+    const Recycled<RegionFacts> region = Enter(child.region, node.bound, worker);
+    if (!region) continue;
+    child.inhabited = true;
     child.multipliers = multipliers;
-    child.worst = BoundPair(worst, child.multipliers, Steps(child.region), worker);
+    child.worst = BoundPair(worst, child.multipliers, Steps(child.region), *region, worker);
   }
   return cut;
 }
@@ -284,7 +309,6 @@ int RegionWork::Steps(const Region& region) const {
 
 void RegionWork::TryPoint(Worker& worker, Expansion& expansion) const {
   if (!options_.improve_witnesses) return;
-  expansion.point.assign(worker.bounder.point().begin(), worker.bounder.point().end());
   if (options_.domain != nullptr) options_.domain->Project(std::span(expansion.point));
   worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
   expansion.confidence =
@@ -292,33 +316,23 @@ void RegionWork::TryPoint(Worker& worker, Expansion& expansion) const {
           .value_or(0);
 }
 
-bool RegionWork::EnterAll(const Region& region, Worker& worker) const {
-  worker.region = &region;
-  worker.checker_entered = false;
-  worker.band.reset();
-  return worker.bounder.EnterRegion(region);
+Recycled<RegionFacts> RegionWork::Enter(const Region& region, double bound, Worker& worker) const {
+  const std::optional<ProofBand> of = BandOf(bound);
+  if (!of) return worker.bounder.Enter(region);
+  const Band band{label_, of->least, of->most};
+  return worker.bounder.Enter(region, &band);
 }
 
-bool RegionWork::Enter(const Region& region, double bound, Worker& worker) const {
-  worker.region = &region;
-  worker.checker_entered = false;
-  worker.band = BandOf(bound);
-  if (!worker.band) return worker.bounder.EnterRegion(region);
-  const Band band{label_, worker.band->least, worker.band->most};
-  return worker.bounder.EnterRegion(region, &band);
-}
-
-bool RegionWork::EnterMember(std::int32_t member, Worker& worker) const {
+Recycled<PairFacts> RegionWork::Enter(const RegionFacts& region, std::int32_t member,
+                                      Worker& worker) const {
   members_.CopyParameters(member, worker.parameters);
   const auto& known = differences_[static_cast<std::size_t>(member)];
-  return worker.bounder.EnterMember(worker.parameters, known.empty() ? nullptr : &known);
+  return worker.bounder.Enter(region, worker.parameters, known.empty() ? nullptr : &known);
 }
 
 void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
                              const std::function<bool()>& expired) const {
   const Region region{bound.box, {}};
-  worker.region = &region;
-  worker.checker_entered = false;
   RegionPair& pair = bound.pair;
   const double enough = std::max(bound.level, target);
   using By = CloserBounder::By;
@@ -331,21 +345,24 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   double found = -kInfinity;
   auto kind = ProofClosing::Kind::kNoInput;
   CloserBounder::Why how{{}, std::move(bound.multipliers)};
-  if (pair.bound > enough && worker.bounder.EnterRegion(region, &band) &&
-      EnterMember(pair.member, worker)) {
+  Recycled<RegionFacts> in_band;
+  Recycled<PairFacts> facts;
+  if (pair.bound > enough) in_band = worker.bounder.Enter(region, &band);
+  if (in_band) facts = Enter(*in_band, pair.member, worker);
+  if (facts) {
     if (network_.architecture.classes() > 2 && by == By::kMoments) {
       // N_c - N_c'' may be more than f, which is what the pair's bound is about.
       Multipliers multipliers;
-      band.most = worker.bounder.Bound(Question(pair), multipliers, 0, enough);
+      band.most = worker.bounder.Bound(*facts, Question(pair), multipliers, 0, enough).value;
     }
     found = band.most;
     if (found > enough) {
       if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
       // With room for a checker it is enough, still.
       const double asked = enough * (1 - 0x1p-29);
-      found = worker.closer->Bound(worker.bounder, region, band, worker.parameters, Question(pair),
+      found = worker.closer->Bound(worker.bounder, *facts, band, worker.parameters, Question(pair),
                                    by, asked, how, expired);
-      found = RegionBounder::WithSlack(std::max(found, asked));  // what is below was dropped
+      found = ChargedBound::WithSlack(std::max(found, asked));  // what is below was dropped
       if (bound.level == 0) bound.cut = worker.closer->WidestInput();
       kind = by == By::kWindows ? ProofClosing::Kind::kWindows : ProofClosing::Kind::kMoments;
     }
@@ -358,8 +375,7 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     why->closing.cases = std::move(how.cases);
     // To check windows takes as long as to find them; they leave the checker room instead.
     if (kind != ProofClosing::Kind::kWindows) {
-      members_.CopyParameters(pair.member, worker.parameters);
-      const double checked = CheckersBoundHere(why->closing, worker);
+      const double checked = CheckersBound(region, why->closing, worker);
       const bool agreed = checked <= ValueOf(why->closing);
       if (kind == ProofClosing::Kind::kMoments) {
         why->closing.value = found = std::max(found, checked);

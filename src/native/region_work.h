@@ -37,33 +37,30 @@ class RegionWork {
   // Of descent. Phases need multipliers of their own, which only descent finds.
   int Steps(const Region& region) const;
 
-  // Only inputs above the target matter, and none above the region's bound leaks. False: no such
-  // input. The worker keeps a reference to the region.
-  bool Enter(const Region& region, double bound, Worker& worker) const;
-  // All inputs of the region matter.
-  bool EnterAll(const Region& region, Worker& worker) const;
+  // Only inputs above the target matter, and none above the region's bound leaks. None: no such
+  // input.
+  Recycled<RegionFacts> Enter(const Region& region, double bound, Worker& worker) const;
 
-  // Bounds one pair in the region the worker is in.
-  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, Worker& worker) const;
+  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, const RegionFacts& region,
+                    Worker& worker) const;
   // The smallest bound over the classes that N's confidence can be measured against: f is at most
-  // N_c - N_c' for every c'. Leaves the bounder, multipliers and question at the best.
-  double BoundBest(PairQuestion& question, Multipliers& multipliers, int steps,
-                   Worker& worker) const;
+  // N_c - N_c' for every c'. Leaves the question, the multipliers and, for a proof, A and D of the
+  // best.
+  ChargedBound BoundBest(const PairFacts& pair, int steps, Worker& worker, PairQuestion& question,
+                         Multipliers& multipliers, std::vector<float>* dual) const;
   // A claim about the pair, which rests on its bound where the band does.
   static std::shared_ptr<PairProof> Claim(const RegionPair& pair, ProofClosing::Kind kind,
                                           const std::optional<ProofBand>& band);
-  // What the checker's own code finds of a claim about `region`; -inf: no input. The member's
-  // parameters are loaded first.
+  // What the checker's own code finds of a claim about `region`; -inf: no input. Leaves the
+  // member's parameters in the worker.
   double CheckersBound(const Region& region, const ProofClosing& closing, Worker& worker) const;
-  // The same for the region that the worker is in and the member whose parameters it holds.
-  double CheckersBoundHere(const ProofClosing& closing, Worker& worker) const;
   // The inputs in question of a region with this bound.
   std::optional<ProofBand> BandOf(double bound) const {
     if (!UsesBands()) return std::nullopt;
     return ProofBand{target, std::max(bound, target)};
   }
   // The same by interval arithmetic over the whole domain.
-  void BoundQuickly(Outcome& outcome, Worker& worker) const;
+  void BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worker& worker) const;
   // Bounds a pair in a box of its own, as tightly as can be until expired() says so, which is asked
   // often.
   void BoundCloser(CloserBox& bound, Worker& worker, const std::function<bool()>& expired) const;
@@ -87,18 +84,25 @@ class RegionWork {
   }
 
  private:
-  bool EnterMember(std::int32_t member, Worker& worker) const;
-  // Climbs from where the bound of the entered member is largest: a new witness raises the target.
+  // Leaves the member's parameters with the worker.
+  Recycled<PairFacts> Enter(const RegionFacts& region, std::int32_t member, Worker& worker) const;
+  // Climbs from expansion.point, where the bound of the worker's member is largest: a new witness
+  // raises the target.
   void TryPoint(Worker& worker, Expansion& expansion) const;
+  std::optional<SplitAdvice> Advise(const RegionNode& node, const RegionPair& worst,
+                                    Multipliers& multipliers, Worker& worker,
+                                    Expansion& expansion) const;
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
   SumRanger& Ranger(Worker& worker) const;
-  // Makes a fresh claim true, or takes it back. `before`: the pair as it was.
-  void Confirm(const RegionPair& before, Outcome& outcome, Worker& worker) const;
-  // After BoundBest: why its bound holds, and what that is with room for a checker's rounding.
-  std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairQuestion& question,
-                                   const Multipliers& multipliers, Worker& worker,
-                                   double& bound) const;
+  // Makes a fresh claim about the region true, or takes it back. `before`: the pair as it was.
+  void Confirm(const Region& region, const RegionPair& before, Outcome& outcome,
+               Worker& worker) const;
+  // Why a bound of BoundBest holds, and what the bound is with room for a checker's rounding.
+  std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairFacts& facts,
+                                   const PairQuestion& question, const Multipliers& multipliers,
+                                   std::vector<float> dual, Worker& worker,
+                                   ChargedBound& bound) const;
   const Network& network_;
   const Members& members_;
   const std::int32_t label_;

@@ -203,13 +203,15 @@ class SpatialSearch {
     return true;
   }
 
-  // Enters the pair's member and gives its bound in the region the worker is in.
-  double BoundOf(Pair& pair, double enough, Worker& worker) const {
+  // The pair's bound in the region.
+  double BoundOf(const RegionFacts& region, Pair& pair, double enough, Worker& worker) const {
     members_.CopyParameters(pair.member, worker.parameters);
-    if (!worker.bounder.EnterMember(worker.parameters)) return 0;
+    const auto facts = worker.bounder.Enter(region, worker.parameters);
+    if (!facts) return 0;
     Multipliers multipliers;
     multipliers.lambda = pair.lambda;
-    const double bound = worker.bounder.Bound(QuestionOf(pair), multipliers, steps_, enough);
+    const double bound =
+        worker.bounder.Bound(*facts, QuestionOf(pair), multipliers, steps_, enough).value;
     pair.lambda = multipliers.lambda;
     return std::max(bound, 0.0);
   }
@@ -220,19 +222,13 @@ class SpatialSearch {
   // Of the input that the worst pair is loosest about, in the middle or beside the guides: what
   // leaves less of that pair above them.
   std::optional<Cut> ChooseCut(const Leaf& leaf, Worker& worker) const {
-    Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
-    if (!worker.bounder.EnterRegion(leaf.region)) return std::nullopt;
-    members_.CopyParameters(worst.member, worker.parameters);
-    if (!worker.bounder.EnterMember(worker.parameters)) return std::nullopt;
-    Multipliers multipliers;
-    multipliers.lambda = worst.lambda;
-    worker.bounder.Bound(QuestionOf(worst), multipliers, 0, 0);
-    const SplitAdvice advice = worker.bounder.Advise(QuestionOf(worst), multipliers);
-    if (advice.input < 0) return std::nullopt;
-    const Interval side = leaf.region.box[advice.input];
+    const Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
+    const std::int32_t input = InputToCut(leaf, worst, worker);
+    if (input < 0) return std::nullopt;
+    const Interval side = leaf.region.box[input];
     if (side.upper - side.lower <= kNarrowest) return std::nullopt;
-    std::vector<Cut> cuts{{advice.input, domain_.CutOf(advice.input, side.lower, side.upper)}};
-    if (const auto beside = BesideGuides(leaf, advice.input)) cuts.push_back(*beside);
+    std::vector<Cut> cuts{{input, domain_.CutOf(input, side.lower, side.upper)}};
+    if (const auto beside = BesideGuides(leaf, input)) cuts.push_back(*beside);
     std::optional<Cut> best;
     double least = kInfinity;
     for (const Cut& cut : cuts) {
@@ -240,6 +236,17 @@ class SpatialSearch {
       if (left < least) least = left, best = cut;
     }
     return best;
+  }
+
+  // -1: there is nothing to cut.
+  std::int32_t InputToCut(const Leaf& leaf, const Pair& worst, Worker& worker) const {
+    members_.CopyParameters(worst.member, worker.parameters);
+    const auto facts = worker.bounder.EnterPair(leaf.region, worker.parameters);
+    if (!facts) return -1;
+    Multipliers multipliers;
+    multipliers.lambda = worst.lambda;
+    worker.bounder.Bound(*facts, QuestionOf(worst), multipliers, 0, 0);
+    return worker.bounder.Advise(*facts, QuestionOf(worst), multipliers).input;
   }
 
   // Halfway between all guides and the farther end of the box.
@@ -264,9 +271,11 @@ class SpatialSearch {
     double left = 0;
     for (const std::size_t side : {0U, 1U}) {
       Region region = leaf.region;
-      if (!Halve(region.box, cut, side) || !worker.bounder.EnterRegion(region)) continue;
+      if (!Halve(region.box, cut, side)) continue;
+      const auto facts = worker.bounder.Enter(region);
+      if (!facts) continue;
       Pair trial = pair;
-      const double bound = std::min(BoundOf(trial, 0, worker), pair.bound);
+      const double bound = std::min(BoundOf(*facts, trial, 0, worker), pair.bound);
       for (const Guide& guide : leaf.guides) {
         if (IsFirst(guide, cut) == (side == 0)) left += std::max(bound - guide.confidence, 0.0);
       }
@@ -283,9 +292,10 @@ class SpatialSearch {
     Leaf child;
     child.region = leaf.region;
     child.settled = true;
-    if (!Halve(child.region.box, cut, side) || !worker.bounder.EnterRegion(child.region)) {
-      return child;  // no input, bound 0
-    }
+    // Without inputs the bound is 0.
+    if (!Halve(child.region.box, cut, side)) return child;
+    const auto facts = worker.bounder.Enter(child.region);
+    if (!facts) return child;
     child.rest = leaf.rest;
     child.pairs = leaf.pairs;
     for (const Guide& guide : leaf.guides) {
@@ -294,7 +304,8 @@ class SpatialSearch {
     // Where there are no guides the next input may still come: as for the parent's.
     const double enough = Enough(child.guides.empty() ? leaf.guides : child.guides);
     for (Pair& pair : child.pairs) {
-      if (pair.bound > enough) pair.bound = std::min(pair.bound, BoundOf(pair, enough, worker));
+      if (pair.bound <= enough) continue;
+      pair.bound = std::min(pair.bound, BoundOf(*facts, pair, enough, worker));
     }
     Settle(child);
     return child;

@@ -23,12 +23,13 @@ CloserBounder::By CloserBounder::Means(const Architecture& architecture, By want
   return MomentBounder::Fits(architecture) ? wanted : By::kWindows;
 }
 
-double CloserBounder::Bound(RegionBounder& pair, const Region& region, const Band& band,
+double CloserBounder::Bound(RegionBounder& bounder, const PairFacts& pair, const Band& band,
                             std::span<const float> parameters, const PairQuestion& question, By by,
                             double enough, Why& why, const std::function<bool()>& expired) {
   if (windows_ && (by == By::kWindows || !moments_)) {
-    widest_ = LongestSide(region.box);
-    return windows_->Bound(pair, region, &band, parameters, question, enough, why.cases, expired);
+    widest_ = LongestSide(pair.box());
+    return windows_->Bound(bounder, pair.region->region, &band, parameters, question, enough,
+                           why.cases, expired);
   }
   const double bound =
       moments_->Bound(pair, parameters, question, band, enough, why.multipliers, expired);

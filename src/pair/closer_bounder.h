@@ -56,9 +56,9 @@ class CloserBounder {
     std::vector<ProofCase> cases;
     std::vector<float> multipliers;
   };
-  // As MomentBounder::Bound.
-  // Requires: `pair` has entered the region and the member; it is to be entered again after.
-  double Bound(RegionBounder& pair, const Region& region, const Band& band,
+  // As MomentBounder::Bound. `why` is replaced, its multipliers by those that were found. Requires:
+  // `bounder` has found `pair`.
+  double Bound(RegionBounder& bounder, const PairFacts& pair, const Band& band,
                std::span<const float> parameters, const PairQuestion& question, By by,
                double enough, Why& why, const std::function<bool()>& expired);
 

@@ -152,7 +152,7 @@ struct MomentBounder::Relaxation {
 
   // --- The quadratics of a region. ---
 
-  void Enter(const RegionBounder& ranges, std::span<const float> parameters,
+  void Enter(const PairFacts& ranges, std::span<const float> parameters,
              const PairQuestion& question, const Band& band) {
     FindOpen(ranges);
     Propagate(ranges, parameters, question);
@@ -167,7 +167,7 @@ struct MomentBounder::Relaxation {
     return {std::min(r.a[k], 0.0), std::max(r.b[k], 0.0)};
   }
 
-  void FindOpen(const RegionBounder& ranges) {
+  void FindOpen(const PairFacts& ranges) {
     open.clear();
     for (std::size_t l = 0; l + 1 < dense.size(); ++l) {
       const PairRanges& r = ranges.ranges(l);
@@ -186,7 +186,7 @@ struct MomentBounder::Relaxation {
   Index RowOfZ(Index neuron) const { return 1 + inputs + 2 * neuron; }
 
   // z^ and d^ of every open neuron, f and f - g + err, as functions of v.
-  void Propagate(const RegionBounder& ranges, std::span<const float> parameters,
+  void Propagate(const PairFacts& ranges, std::span<const float> parameters,
                  const PairQuestion& question) {
     products.SetZero(n, 2 * static_cast<Index>(open.size()) + 2);
     Linear z, delta, sum, difference;
@@ -282,7 +282,7 @@ struct MomentBounder::Relaxation {
     Add(-from * to, 0, 0);
   }
 
-  void AddConstraints(const RegionBounder& ranges, const Band& band) {
+  void AddConstraints(const PairFacts& ranges, const Band& band) {
     terms.clear();
     free.clear();
     slots.clear();
@@ -680,11 +680,11 @@ MomentBounder::MomentBounder(const Network& network)
     : relaxation_(std::make_unique<Relaxation>(network)) {}
 MomentBounder::~MomentBounder() = default;
 
-double MomentBounder::Bound(const RegionBounder& ranges, std::span<const float> parameters,
+double MomentBounder::Bound(const PairFacts& pair, std::span<const float> parameters,
                             const PairQuestion& question, const Band& band, double enough,
                             std::vector<float>& multipliers, const std::function<bool()>& expired) {
-  if (!ranges.bounded()) return kInfinity;
-  relaxation_->Enter(ranges, parameters, question, band);
+  if (!pair.bounded) return kInfinity;
+  relaxation_->Enter(pair, parameters, question, band);
   const bool warm = !multipliers.empty();
   const double bound = relaxation_->Solve(enough, multipliers, expired);
   if (relaxation_->solved || !warm || bound <= enough) return bound;

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "lucid/nn/network.h"
-#include "pair/region_bounder.h"
+#include "pair/pair_facts.h"
 
 namespace lucid {
 
@@ -45,12 +45,12 @@ class MomentBounder {
   explicit MomentBounder(const Network& network);
   ~MomentBounder();
 
-  // Requires: `ranges` has entered the region and the member (`parameters`), with this band or
-  // none. Ensures: no input of it with f >= band.least and N_c - N_c'' <= band.most has
+  // Requires: `pair` is of the member with these parameters, with this band or none. Ensures: no
+  // input of its region with f >= band.least and N_c - N_c'' <= band.most has
   // f > result and P_c - P_c'' <= member_error. (question.below is not used.) Starts from
   // `multipliers` if they are of a region around this one, leaves the best there, ends when the
   // bound is at or below `enough`, when the optimum is near, or when expired() says so.
-  double Bound(const RegionBounder& ranges, std::span<const float> parameters,
+  double Bound(const PairFacts& pair, std::span<const float> parameters,
                const PairQuestion& question, const Band& band, double enough,
                std::vector<float>& multipliers, const std::function<bool()>& expired = {});
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pair/pair_cases.h"
+#include "pair/region_bounder.h"
 
 namespace lucid {
 namespace {
@@ -55,15 +56,16 @@ TEST_P(Moments, AreNeverBelowALeakOfTheRegionAndTheBand) {
     const Region domain{UnitBox(GetParam().inputs()), {}};
     for (const double width : {1e-9, 0.01, 3.0}) {
       const Band band{made.question.label, least - width, most + 1e-15 * std::abs(most) + width};
-      ASSERT_TRUE(lines.EnterRegion(domain, GetParam().classes() == 2 ? &band : nullptr));
-      ASSERT_TRUE(lines.EnterMember(made.member.parameters));
+      const Band* known = GetParam().classes() == 2 ? &band : nullptr;
+      const auto whole = lines.EnterPair(domain, made.member.parameters, known);
+      ASSERT_TRUE(whole);
       ASSERT_TRUE(AtOrAbove(
-          moments.Bound(lines, made.member.parameters, made.question, band, -kInfinity, parent),
+          moments.Bound(*whole, made.member.parameters, made.question, band, -kInfinity, parent),
           LargestInBand(made, band, samples)))
           << "domain, band of " << width;
 
-      ASSERT_TRUE(lines.EnterRegion(made.region, GetParam().classes() == 2 ? &band : nullptr));
-      ASSERT_TRUE(lines.EnterMember(made.member.parameters));
+      const auto pair = lines.EnterPair(made.region, made.member.parameters, known);
+      ASSERT_TRUE(pair);
       const Exact leak = LargestInBand(made, band, samples);
       std::vector<float> cold, warm = parent, wild = RandomFloats(parent.size(), stream);
       for (std::vector<float>* start : {&cold, &warm, &wild}) {
@@ -71,13 +73,14 @@ TEST_P(Moments, AreNeverBelowALeakOfTheRegionAndTheBand) {
           int taken = 0;
           std::vector<float> multipliers = *start;
           const double bound =
-              moments.Bound(lines, made.member.parameters, made.question, band, -kInfinity,
+              moments.Bound(*pair, made.member.parameters, made.question, band, -kInfinity,
                             multipliers, [&] { return ++taken > steps; });
           ASSERT_FALSE(std::isnan(bound));
           ASSERT_TRUE(AtOrAbove(bound, leak)) << "band of " << width;
           if (start != &cold || taken > steps) continue;
           Multipliers free;
-          below_lines += bound < lines.Bound(made.question, free, 20, -kInfinity) - 1e-6;
+          below_lines +=
+              bound < lines.Bound(*pair, made.question, free, 20, -kInfinity).value - 1e-6;
         }
       }
     }
@@ -93,10 +96,11 @@ struct Found {
 Found OverTheDomain(const Network& n, const Network& p, const Band& band, double enough) {
   RegionBounder lines(n);
   const Region domain{UnitBox(n.architecture.inputs()), {}};
-  EXPECT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(p.parameters));
+  const auto pair = lines.EnterPair(domain, p.parameters);
+  EXPECT_TRUE(pair);
   MomentBounder moments(n);
   std::vector<float> multipliers;
-  const double bound = moments.Bound(lines, p.parameters, {0, 1, 1, 0}, band, enough, multipliers);
+  const double bound = moments.Bound(*pair, p.parameters, {0, 1, 1, 0}, band, enough, multipliers);
   return {bound, moments.WidestInput()};
 }
 
@@ -136,10 +140,11 @@ TEST(MomentBounder, MultipliersOfAnotherSizeAreNotUsed) {
   const Case made = RandomCase(architecture, stream);
   RegionBounder lines(made.network);
   const Region domain{UnitBox(3), {}};
-  ASSERT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(made.member.parameters));
+  const auto pair = lines.EnterPair(domain, made.member.parameters);
+  ASSERT_TRUE(pair);
   MomentBounder moments(made.network);
   const auto from = [&](std::vector<float> multipliers) {
-    return moments.Bound(lines, made.member.parameters, made.question,
+    return moments.Bound(*pair, made.member.parameters, made.question,
                          {made.question.label, 0, 100}, -kInfinity, multipliers);
   };
   EXPECT_EQ(from({1, 2, 3}), from({}));

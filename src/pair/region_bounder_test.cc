@@ -28,36 +28,42 @@ TEST_P(Bounder, IsNeverBelowALeakOfTheRegionWhateverTheMultipliers) {
 
     // Multipliers of another region, which the next one starts from.
     const Region domain{UnitBox(GetParam().inputs()), {}};
-    ASSERT_TRUE(bounder.EnterRegion(domain));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto whole = bounder.EnterPair(domain, made.member.parameters);
+    ASSERT_TRUE(whole);
     Multipliers parent;
-    ASSERT_TRUE(AtOrAbove(bounder.Bound(made.question, parent, 5, -kInfinity), leak));
+    ASSERT_TRUE(AtOrAbove(bounder.Bound(*whole, made.question, parent, 5, -kInfinity).value, leak));
 
-    ASSERT_TRUE(bounder.EnterRegion(made.region));
+    const auto region = bounder.Enter(made.region);
+    ASSERT_TRUE(region);
     PairQuestion same = made.question;
     same.below = same.other;
     Case same_made = made;
     same_made.question = same;
     const Exact same_leak = LargestLeak(same_made, made.region, samples);
-    ASSERT_TRUE(AtOrAbove(bounder.IntervalBound(made.member.parameters, same), same_leak));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    ASSERT_TRUE(
+        AtOrAbove(bounder.IntervalBound(*region, made.member.parameters, same).value, same_leak));
+    const auto pair = bounder.Enter(*region, made.member.parameters);
+    ASSERT_TRUE(pair);
     for (const int steps : {0, 5, 20}) {
       Multipliers fresh, warm = parent, wild;
       wild.lambda = std::exp2(stream.Uniform(-10, 6));
       wild.slopes = RandomFloats(3 * HiddenUnits(GetParam()), stream);
       wild.pushes = RandomFloats(made.region.phases.size(), stream);
-      const double from_fresh = bounder.Bound(made.question, fresh, steps, -kInfinity);
+      const double from_fresh = bounder.Bound(*pair, made.question, fresh, steps, -kInfinity).value;
       ASSERT_TRUE(AtOrAbove(from_fresh, leak)) << steps << " steps";
-      ASSERT_TRUE(AtOrAbove(bounder.Bound(made.question, warm, steps, -kInfinity), leak))
+      ASSERT_TRUE(
+          AtOrAbove(bounder.Bound(*pair, made.question, warm, steps, -kInfinity).value, leak))
           << steps << " steps from another region's";
-      ASSERT_TRUE(AtOrAbove(bounder.Bound(made.question, wild, steps, -kInfinity), leak))
+      ASSERT_TRUE(
+          AtOrAbove(bounder.Bound(*pair, made.question, wild, steps, -kInfinity).value, leak))
           << steps << " steps from anywhere";
-      ASSERT_TRUE(AtOrAbove(bounder.Bound(made.question, fresh, 0, -kInfinity), leak))
+      ASSERT_TRUE(AtOrAbove(bounder.Bound(*pair, made.question, fresh, 0, -kInfinity).value, leak))
           << "from its own";
     }
     const std::vector<float> dual = RandomFloats(2 * HiddenUnits(GetParam()), stream);
     for (const double lambda : {0.0, 1.0, std::exp2(stream.Uniform(-20, 20))}) {
-      ASSERT_TRUE(AtOrAbove(bounder.BoundOfDual(made.question, lambda, dual), leak)) << lambda;
+      ASSERT_TRUE(AtOrAbove(bounder.BoundOfDual(*pair, made.question, lambda, dual).value, leak))
+          << lambda;
     }
   }
   EXPECT_GT(leaking, 10) << "the test has become easy";
@@ -79,12 +85,40 @@ TEST_P(Bounder, GivesTheSameBitsAfterAnyOtherRegionAndMember) {
     double bounds[2];
     RegionBounder* bounders[] = {&used, &unused};
     for (int b = 0; b < 2; ++b) {
-      ASSERT_TRUE(bounders[b]->EnterRegion(next.region));
-      ASSERT_TRUE(bounders[b]->EnterMember(next.member.parameters));
+      const auto pair = bounders[b]->EnterPair(next.region, next.member.parameters);
+      ASSERT_TRUE(pair);
       Multipliers multipliers;
-      bounds[b] = bounders[b]->Bound(next.question, multipliers, 5, -kInfinity);
+      bounds[b] = bounders[b]->Bound(*pair, next.question, multipliers, 5, -kInfinity).value;
     }
     EXPECT_EQ(bounds[0], bounds[1]);
+  }
+}
+
+// Facts are values: entering other regions, and asking for other bounds, leaves them as they are.
+TEST_P(Bounder, FactsStayWhatTheyAreWhileOthersAreFound) {
+  Stream stream(11, "facts are values");
+  const Case made = RandomCase(GetParam(), stream);
+  RegionBounder bounder(made.network);
+  const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+  ASSERT_TRUE(pair);
+  Multipliers first;
+  const double bound = bounder.Bound(*pair, made.question, first, 5, -kInfinity).value;
+  const SplitAdvice advice = bounder.Advise(*pair, made.question, first, -kInfinity);
+  for (int i = 0; i < 5; ++i) {
+    const Network other = NearTo(made.network, 0.2, stream);
+    const Region domain{UnitBox(GetParam().inputs()), {}};
+    const auto between = bounder.EnterPair(domain, other.parameters);
+    ASSERT_TRUE(between);
+    Multipliers multipliers;
+    bounder.Bound(*between, made.question, multipliers, i, -kInfinity);
+    bounder.IntervalBound(*between.region, other.parameters, made.question);
+    Multipliers again;
+    EXPECT_EQ(bounder.Bound(*pair, made.question, again, 5, -kInfinity).value, bound);
+    bounder.Bound(*between, made.question, multipliers, i, -kInfinity);
+    const SplitAdvice same = bounder.Advise(*pair, made.question, again, -kInfinity);
+    EXPECT_EQ(same.point, advice.point);
+    EXPECT_EQ(same.input, advice.input);
+    EXPECT_EQ(same.phase, advice.phase);
   }
 }
 
@@ -138,10 +172,11 @@ TEST_P(Bounder, ARegionIsNotEmptyIfASumJustReachesItsPhase) {
     // A filter's bias is that of other neurons, too, whose phases may have changed.
     if (!InRegion(made.region, best, values)) continue;
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(made.region)) << "UNSOUND: N's interval";
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters)) << "UNSOUND: a difference's interval";
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair.region) << "UNSOUND: N's interval";
+    ASSERT_TRUE(pair) << "UNSOUND: a difference's interval";
     Multipliers multipliers;
-    const double bound = bounder.Bound(made.question, multipliers, 5, -kInfinity);
+    const double bound = bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity).value;
     if (Leaks(made, values)) {
       ASSERT_TRUE(AtOrAbove(bound, values.f));
     }
@@ -169,18 +204,19 @@ TEST_P(Bounder, BoxesAndPhasesAroundAnOptimumNeverCutItOff) {
       }
       for (const double share : {0.0, 0.3, 1.0}) {
         const Region region{box, PhasesAt(made, made.anchor, share, stream)};
-        ASSERT_TRUE(bounder.EnterRegion(region));
-        ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
-        ASSERT_TRUE(AtOrAbove(bounder.Bound(made.question, multipliers, 5, -kInfinity), values.f));
+        const auto pair = bounder.EnterPair(region, made.member.parameters);
+        ASSERT_TRUE(pair);
+        ASSERT_TRUE(AtOrAbove(bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity).value,
+                              values.f));
       }
     }
   }
 }
 
-testing::AssertionResult RangesHold(const RegionBounder& bounder, const Values& values) {
+testing::AssertionResult RangesHold(const PairFacts& pair, const Values& values) {
   const auto rounding = static_cast<Exact>(kExactRounding);
   for (std::size_t m = 0; m + 1 < values.network.pre.size(); ++m) {
-    const PairRanges& r = bounder.ranges(m);
+    const PairRanges& r = pair.ranges(m);
     for (std::size_t k = 0; k < values.network.pre[m].size(); ++k) {
       const Exact sum = values.network.pre[m][k], difference = values.member.pre[m][k] - sum;
       const auto at = static_cast<std::int64_t>(k);
@@ -208,18 +244,19 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
         static_cast<double>(ConfidenceOf(values.network.pre.back(), made.question.label));
     const double slack = 1e-15 * std::abs(f);
     RegionBounder bounder(made.network);
+    RegionBounder::EnteredPair pair;
     const auto bound = [&](const Band* band) {
-      EXPECT_TRUE(bounder.EnterRegion(made.region, band)) << "UNSOUND";
-      EXPECT_TRUE(bounder.EnterMember(made.member.parameters)) << "UNSOUND";
+      pair = bounder.EnterPair(made.region, made.member.parameters, band);
+      EXPECT_TRUE(pair) << "UNSOUND";
       Multipliers multipliers;
-      return bounder.Bound(made.question, multipliers, 5, -kInfinity);
+      return bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity).value;
     };
     const double without = bound(nullptr);
     for (const double width : {0.0, 0.01, 1.0}) {
       const Band band{made.question.label, f - slack - width, f + slack + width};
       const double with = bound(&band);
       ASSERT_TRUE(AtOrAbove(with, values.f)) << "band of " << width;
-      ASSERT_TRUE(RangesHold(bounder, values)) << "band of " << width;
+      ASSERT_TRUE(RangesHold(*pair, values)) << "band of " << width;
       smaller += with < without - 1e-6;
     }
     EXPECT_EQ(bound(nullptr), without) << "a band left something behind";
@@ -235,8 +272,8 @@ TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
     Stream stream(seed, "rests");
     const Case made = RandomCase(GetParam(), stream);
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(made.region));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair);
     for (const Point& x : Samples(made, made.region, stream)) {
       const Values values = ValuesAt(made, x);
       if (!InRegion(made.region, x, values)) continue;
@@ -255,7 +292,7 @@ TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
         const double lambda = stream.Below(2) == 0 ? 1 : stream.Uniform(0, 3);
         const std::vector<float> pushes =
             RandomFloats(stream.Below(made.region.phases.size() + 1), stream);
-        const RegionBounder::Rest rest = bounder.RestOf(m, made.question, lambda, pushes);
+        const RegionBounder::Rest rest = bounder.RestOf(*pair, m, made.question, lambda, pushes);
         const Exact truth =
             values.f - static_cast<Exact>(lambda) *
                            (values.g - static_cast<Exact>(made.question.member_error));
@@ -268,13 +305,13 @@ TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
         z.push_back(stream.Uniform(-1, 1));
         delta.push_back(stream.Uniform(-3, 3));
       }
-      for (const bool flat : {false, true}) {
-        const RegionBounder::Line line = bounder.LineOver(z, delta, flat);
+      for (const OpenSlopes lines : {OpenSlopes::kDefault, OpenSlopes::kFlat}) {
+        const RegionBounder::Line line = bounder.LineOver(*pair, z, delta, lines);
         Exact over = line.constant;
         for (std::size_t j = 0; j < x.size(); ++j)
           over += static_cast<Exact>(line.slopes[j]) * x[j];
         EXPECT_GE(over, sum(hidden - 1, z, delta) - static_cast<Exact>(kExactRounding))
-            << "UNSOUND, " << (flat ? "flat" : "default");
+            << "UNSOUND, " << (lines == OpenSlopes::kFlat ? "flat" : "default");
       }
     }
   }
@@ -302,11 +339,13 @@ TEST_P(Bounder, KnownRangesNeverCutOffALeak) {
     RegionBounder bounder(made.network);
     const auto bound = [&](bool known) {
       bounder.KnowSums(known ? &sums : nullptr);
-      EXPECT_TRUE(bounder.EnterRegion(made.region)) << "UNSOUND";
-      EXPECT_TRUE(bounder.EnterMember(made.member.parameters, known ? &differences : nullptr))
-          << "UNSOUND";
+      const auto region = bounder.Enter(made.region);
+      EXPECT_TRUE(region) << "UNSOUND";
+      const auto pair =
+          bounder.Enter(*region, made.member.parameters, known ? &differences : nullptr);
+      EXPECT_TRUE(pair) << "UNSOUND";
       Multipliers multipliers;
-      return bounder.Bound(made.question, multipliers, 5, -kInfinity);
+      return bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity).value;
     };
     const double without = bound(false), with = bound(true);
     ASSERT_TRUE(AtOrAbove(with, values.f));
@@ -324,16 +363,18 @@ TEST_P(Bounder, DualInFloatsGivesTheBoundAgain) {
     Stream stream(seed, "dual");
     const Case made = RandomCase(GetParam(), stream);
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(made.region));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair);
     double at_first = kInfinity;
+    std::vector<float> dual;
     for (const int steps : {0, 5, 20}) {
       Multipliers multipliers;
-      const double bound = bounder.Bound(made.question, multipliers, steps, -kInfinity);
-      const std::vector<float> dual = bounder.Dual();
+      const double bound =
+          bounder.Bound(*pair, made.question, multipliers, steps, -kInfinity, &dual).value;
       ASSERT_EQ(dual.size(), 2 * HiddenUnits(GetParam()));
       const double slack = 1e-4 * std::abs(bound) + 1e-6 * (1 + multipliers.lambda);
-      EXPECT_NEAR(bounder.BoundOfDual(made.question, multipliers.lambda, dual), bound, slack)
+      EXPECT_NEAR(bounder.BoundOfDual(*pair, made.question, multipliers.lambda, dual).value, bound,
+                  slack)
           << steps;
       EXPECT_LE(bound, at_first + slack) << "descent keeps the best";
       at_first = std::min(at_first, bound);
@@ -353,10 +394,12 @@ TEST_P(Bounder, AtAPointIsTheLagrangianAndSettlesWhetherTheMemberLeaks) {
     for (const double x : made.anchor) region.box.push_back({x, x});
     region.phases = PhasesAt(made, made.anchor, stream.Below(2) == 0 ? 0 : 0.5, stream);
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(region));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto pair = bounder.EnterPair(region, made.member.parameters);
+    ASSERT_TRUE(pair);
     Multipliers multipliers;
-    const double bound = bounder.Bound(made.question, multipliers, 0, -kInfinity);
+    std::vector<float> dual;
+    const double bound =
+        bounder.Bound(*pair, made.question, multipliers, 0, -kInfinity, &dual).value;
     const auto f = static_cast<double>(values.f);
     const double excess = static_cast<double>(values.g) - made.question.member_error;
     const double lagrangian = f - multipliers.lambda * excess;
@@ -364,8 +407,8 @@ TEST_P(Bounder, AtAPointIsTheLagrangianAndSettlesWhetherTheMemberLeaks) {
     if (Leaks(made, values)) {
       ++leaking;
       EXPECT_TRUE(AtOrAbove(bound, values.f));
-      EXPECT_NEAR(bounder.BoundOfDual(made.question, 0, bounder.Dual()), f, 1e-5);
-      EXPECT_TRUE(AtOrAbove(bounder.BoundOfDual(made.question, 0, bounder.Dual()), values.f));
+      EXPECT_NEAR(bounder.BoundOfDual(*pair, made.question, 0, dual).value, f, 1e-5);
+      EXPECT_TRUE(AtOrAbove(bounder.BoundOfDual(*pair, made.question, 0, dual).value, values.f));
     } else if (excess > 1e-9) {
       ++safe;
       EXPECT_LT(bound, f);
@@ -390,8 +433,7 @@ TEST_P(Bounder, ARegionWithPhasesThatNoInputHasIsFoundEmptyOrBoundedAnyhow) {
     const Values values = ValuesAt(made, made.anchor);
     const Exact sum = (wrong.member ? values.member : values.network).pre[wrong.layer][wrong.unit];
     RegionBounder bounder(made.network);
-    const bool entered =
-        bounder.EnterRegion(made.region) && bounder.EnterMember(made.member.parameters);
+    const bool entered = static_cast<bool>(bounder.EnterPair(made.region, made.member.parameters));
     if (std::abs(static_cast<double>(sum)) > 1e-6) {
       EXPECT_FALSE(entered) << "seed " << seed;
       ++empty;
@@ -406,11 +448,11 @@ TEST_P(Bounder, AdvisesASplitThatExists) {
     Stream stream(seed, "advice");
     const Case made = RandomCase(GetParam(), stream);
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(made.region));
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair);
     Multipliers multipliers;
-    bounder.Bound(made.question, multipliers, 5, -kInfinity);
-    const SplitAdvice advice = bounder.Advise(made.question, multipliers, -kInfinity);
+    bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity);
+    const SplitAdvice advice = bounder.Advise(*pair, made.question, multipliers, -kInfinity);
     for (const std::optional<PhaseSplit>& phase : {advice.phase, advice.other_phase}) {
       if (!phase) continue;
       ASSERT_LT(static_cast<std::size_t>(phase->layer), GetParam().layers().size() - 1);
@@ -428,8 +470,8 @@ TEST_P(Bounder, AdvisesASplitThatExists) {
       EXPECT_LT(made.region.box[advice.input].lower, made.region.box[advice.input].upper);
     }
     for (std::size_t j = 0; j < made.region.box.size(); ++j) {
-      EXPECT_GE(bounder.point()[j], made.region.box[j].lower - 1e-12);
-      EXPECT_LE(bounder.point()[j], made.region.box[j].upper + 1e-12);
+      EXPECT_GE(advice.point[j], made.region.box[j].lower - 1e-12);
+      EXPECT_LE(advice.point[j], made.region.box[j].upper + 1e-12);
     }
   }
 }
@@ -451,14 +493,15 @@ TEST(RegionBounder, WeightsThatOverflowGiveNoBoundRatherThanASmallOne) {
                                : made.network.parameters.back());
     }
     RegionBounder bounder(made.network);
-    ASSERT_TRUE(bounder.EnterRegion(made.region));
-    const double interval = bounder.IntervalBound(made.member.parameters, made.question);
-    ASSERT_TRUE(bounder.EnterMember(made.member.parameters));
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair);
+    const double interval =
+        bounder.IntervalBound(*pair.region, made.member.parameters, made.question).value;
     Multipliers first, second;
     const double bounds[] = {
-        interval, bounder.Bound(made.question, first, 0, -kInfinity),
-        bounder.Bound(made.question, second, 5, -kInfinity),
-        bounder.BoundOfDual(made.question, 1, RandomFloats(6 * layers, stream))};
+        interval, bounder.Bound(*pair, made.question, first, 0, -kInfinity).value,
+        bounder.Bound(*pair, made.question, second, 5, -kInfinity).value,
+        bounder.BoundOfDual(*pair, made.question, 1, RandomFloats(6 * layers, stream)).value};
     for (const Point& x : {Point{0, 0}, Point{1, 0}, Point{0, 1}, Point{1, 1}, Point{0.5, 0.25}}) {
       const Values values = ValuesAt(made, x);
       if (!Leaks(made, values)) continue;
@@ -482,14 +525,15 @@ TEST(RegionBounder, ByHand) {
       p{architecture, {1, -0.25F, 1, 0, -0.5F, 0}};
   RegionBounder bounder(n);
   const Region upper{{{0.5, 1}}, {}};
-  ASSERT_TRUE(bounder.EnterRegion(upper));
-  ASSERT_TRUE(bounder.EnterMember(p.parameters));
+  const auto pair = bounder.EnterPair(upper, p.parameters);
+  ASSERT_TRUE(pair);
   Multipliers multipliers;
-  EXPECT_NEAR(bounder.Bound({0, 1, 1, 0}, multipliers, 0, -kInfinity), 0.25, 1e-12);
+  EXPECT_NEAR(bounder.Bound(*pair, {0, 1, 1, 0}, multipliers, 0, -kInfinity).value, 0.25, 1e-12);
   const Region high{{{0.8, 1}}, {}};
-  ASSERT_TRUE(bounder.EnterRegion(high));
-  ASSERT_TRUE(bounder.EnterMember(p.parameters));
-  EXPECT_LT(bounder.Bound({0, 1, 1, 0}, multipliers, 0, -kInfinity), 0.25) << "nothing leaks there";
+  const auto there = bounder.EnterPair(high, p.parameters);
+  ASSERT_TRUE(there);
+  EXPECT_LT(bounder.Bound(*there, {0, 1, 1, 0}, multipliers, 0, -kInfinity).value, 0.25)
+      << "nothing leaks there";
 }
 
 // N's first sum is 0 at x = 0.5 and both of its phases hold there; the member's is -0.25.
@@ -501,11 +545,11 @@ TEST(RegionBounder, ANeuronThatIsOffInBothNetworksCountsNothingWhateverItsLines)
                       {{0, 0, false, true}, {0, 0, false, false}, {0, 0, true, false}}};
   const PairQuestion question{0, 1, 1, 0};
   RegionBounder bounder(network);
-  ASSERT_TRUE(bounder.EnterRegion(region));
-  ASSERT_TRUE(bounder.EnterMember(member.parameters)) << "UNSOUND: x = 0.5 is in the region";
+  const auto pair = bounder.EnterPair(region, member.parameters);
+  ASSERT_TRUE(pair) << "UNSOUND: x = 0.5 is in the region";
   Multipliers multipliers;
   // There f = 0.5 and g = -0.125.
-  EXPECT_GE(bounder.Bound(question, multipliers, 5, -kInfinity), 0.5);
+  EXPECT_GE(bounder.Bound(*pair, question, multipliers, 5, -kInfinity).value, 0.5);
 }
 
 TEST(DenseLayers, ComputeWhatTheNetworkComputes) {

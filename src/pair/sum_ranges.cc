@@ -10,17 +10,12 @@
 namespace lucid {
 namespace {
 
-constexpr double kLargest = 1e280;  // as in region_bounder.cc
+constexpr double kLargest = 1e280;  // sums of absolute values below it leave room for the rest
 constexpr double kTiny = 1e-300;
 
 // Of the descent (Adam, keeping the best point). None of them can make a bound wrong.
 constexpr int kFirstSteps = 40, kNextSteps = 8;
 constexpr double kFirstRate = 0.1, kNextRate = 0.05, kRateDecay = 0.93;
-
-void MakeDense(const Layer& shape, DenseLayer& dense) {
-  dense.weights.Reset(shape.outputs, shape.inputs);
-  dense.bias.Reset(shape.outputs);
-}
 
 }  // namespace
 
@@ -30,7 +25,7 @@ SumRanger::SumRanger(const Network& network, const Box& box)
   units_ = layers[0].outputs;
   for (const auto& [shape, weights] : {std::pair{&layers[0], &first_}, {&layers[1], &second_}}) {
     for (DenseLayer* dense : {&weights->network, &weights->member, &weights->difference}) {
-      MakeDense(*shape, *dense);
+      *dense = EmptyDense(*shape);
     }
     WriteDense(*shape, network.parameters, weights->network);
   }

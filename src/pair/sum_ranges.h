@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "lucid/nn/network.h"
-#include "pair/dense_kernels.h"
+#include "pair/dense_network.h"
 #include "pair/neuron_bounds.h"
-#include "pair/region_bounder.h"
 
 namespace lucid {
 

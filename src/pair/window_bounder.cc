@@ -46,8 +46,6 @@ bool Better(double value, double than) {
   constexpr double kTie = 1e-9;
   return std::isinf(than) || value < than - kTie * (std::abs(value) + std::abs(than));
 }
-// After a bound or a line.
-double RoomOf(const RegionBounder& bounder) { return kRoom * bounder.Rounding({}, 0); }
 
 // Of largest sums; -inf: there is none. A sum that overflows downwards is one all the same.
 double Sum(double a, double b) {
@@ -127,9 +125,15 @@ struct WindowBounder::Chain {
     std::vector<double> most_after;  // the largest sums of all windows after
   };
 
-  // Over the region that the pair has entered. `at` is where to start, and the best. The first
-  // `proved` of `rounds` are what the result comes from.
-  double Bound(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+  // What is known of the pair, and who bounds it.
+  struct Pair {
+    RegionBounder& bounder;
+    const PairFacts& facts;
+  };
+
+  // `at` is where to start, and the best. The first `proved` of `rounds` are what the result comes
+  // from.
+  double Bound(const Pair& pair, const PairQuestion& question, double enough, bool coarse,
                Multipliers& at, const std::function<bool()>& has_expired) {
     const auto expired = [&] { return has_expired && has_expired(); };
     double best = Descend(pair, question, enough, coarse, at, expired);
@@ -194,7 +198,7 @@ struct WindowBounder::Chain {
 
   // Some steps of the same with the cells as they are.
   template <class Expired>
-  double Polish(RegionBounder& pair, const PairQuestion& question, double enough, double here,
+  double Polish(const Pair& pair, const PairQuestion& question, double enough, double here,
                 Turn& turn, Multipliers& at, ProofRound& round, const Expired& expired) {
     const int count = 2 * static_cast<int>(1 + at.pushes.size());
     for (int trial = 0; trial < kPolishTrials && here > enough && turn.step > kLeastPolishStep;
@@ -225,9 +229,11 @@ struct WindowBounder::Chain {
   }
 
   // What these multipliers leave to the windows; lines of other ones mean nothing then.
-  void Aim(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
-    const RegionBounder::Rest of = pair.RestOf(windows.layers - 1, question, at.lambda, at.pushes);
-    rest = Up(of.constant + RoomOf(pair));
+  void Aim(const Pair& pair, const PairQuestion& question, const Multipliers& at) {
+    aimed = at;
+    const RegionBounder::Rest of =
+        pair.bounder.RestOf(pair.facts, windows.layers - 1, question, at.lambda, at.pushes);
+    rest = Up(of.constant + kRoom * of.charge);
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].z.clear();
       chain[p].delta.clear();
@@ -242,7 +248,7 @@ struct WindowBounder::Chain {
   // The best lambda and pushes of coarse cells, and the cells with these: downhill, one after the
   // other, with smaller and smaller steps.
   template <class Expired>
-  double Descend(RegionBounder& pair, const PairQuestion& question, double enough, bool coarse,
+  double Descend(const Pair& pair, const PairQuestion& question, double enough, bool coarse,
                  Multipliers& at, const Expired& expired) {
     ProofRound round;
     const auto bound = [&](const Multipliers& with) {
@@ -288,14 +294,14 @@ struct WindowBounder::Chain {
   }
 
   // One cell a window.
-  void Start(RegionBounder& pair, const PairQuestion& question, const Multipliers& at) {
+  void Start(const Pair& pair, const PairQuestion& question, const Multipliers& at) {
     chain.assign(static_cast<std::size_t>(windows.count), {});
     for (std::size_t p = 0; p < chain.size(); ++p) {
       chain[p].first = p * static_cast<std::size_t>(windows.stride);
       chain[p].cells.resize(1);
     }
     edges.clear();
-    for (const Interval& side : pair.box()) edges.push_back({side.lower, side.upper});
+    for (const Interval& side : pair.facts.box()) edges.push_back({side.lower, side.upper});
     point.clear();
     Aim(pair, question, at);
   }
@@ -377,20 +383,22 @@ struct WindowBounder::Chain {
     work += jobs.size();
     Region region;
     region.box.resize(width);
+    RegionBounder::EnteredPair facts;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       auto& [window, cell] = jobs[i];
       if (i % 256 == 0 && expired()) return false;
       if (i == 0 || compare(jobs[i - 1], jobs[i]) != 0) {
         for (std::size_t j = 0; j < width; ++j) region.box[j] = Side(*window, *cell, j);
-        bounder.EnterRegion(region);
-        bounder.EnterMember(own);
+        facts = {};
+        facts = bounder.EnterPair(region, own);
       }
       // The best of two, and of the line that it has.
       cell->value = Value(*window, *cell);
-      for (const bool flat : {false, true}) {
-        const RegionBounder::Line line = bounder.LineOver(window->z, window->delta, flat);
+      if (!facts) continue;  // a box holds inputs: not reached
+      for (const OpenSlopes lines : {OpenSlopes::kDefault, OpenSlopes::kFlat}) {
+        const RegionBounder::Line line = bounder.LineOver(*facts, window->z, window->delta, lines);
         Cell other = *cell;
-        other.constant = Up(line.constant + RoomOf(bounder));
+        other.constant = Up(line.constant + kRoom * line.charge);
         std::ranges::copy(line.slopes, other.slopes.begin());
         other.value = Value(*window, other);
         if (Better(other.value, cell->value)) *cell = other;
@@ -608,6 +616,7 @@ struct WindowBounder::Chain {
   std::vector<float> own;          // the member's parameters of a window
   std::vector<ProofRound> rounds;  // what was done so far, and how much of it is needed
   std::size_t proved = 0;
+  Multipliers aimed;                       // what left the windows what they have now
   double rest = 0;                         // what is not the windows'
   std::vector<std::vector<double>> edges;  // of every input's pieces
   std::vector<Window> chain;
@@ -626,7 +635,7 @@ WindowBounder::~WindowBounder() = default;
 // and that is what pushes are for.
 struct WindowBounder::Cases {
   Chain& chain;
-  RegionBounder& pair;
+  RegionBounder& bounder;
   std::span<const float> parameters;
   const PairQuestion& question;
   const Band* band;
@@ -637,8 +646,10 @@ struct WindowBounder::Cases {
 
   double Bound(Region& region, double enough, Multipliers at, Why& why) const {
     why.assign(1, {});
-    if (!pair.EnterRegion(region, band) || !pair.EnterMember(parameters)) return -kInfinity;
-    double bound = ByLines(enough, why.front());
+    const RegionBounder::EnteredPair facts = bounder.EnterPair(region, parameters, band);
+    if (!facts) return -kInfinity;
+    const Chain::Pair pair{bounder, *facts};
+    double bound = ByLines(*facts, enough, why.front());
     if (bound <= enough) return bound;
     at.pushes.resize(region.phases.size());
     const auto windows = [&](bool coarse) {
@@ -655,7 +666,8 @@ struct WindowBounder::Cases {
     // What loses at least this much of what the bound is too large by.
     const auto open_phase = [&](double share) -> std::optional<PhaseSplit> {
       if (chain.point.empty() || region.phases.size() >= kMostPhases) return std::nullopt;
-      return pair.OpenPhase(chain.windows.layers, chain.point, share * (bound - enough));
+      return bounder.OpenPhase(*facts, question, chain.aimed, chain.windows.layers, chain.point,
+                               share * (bound - enough));
     };
     std::optional<PhaseSplit> open = open_phase(kWorthCutting);
     if (!open) {
@@ -687,29 +699,30 @@ struct WindowBounder::Cases {
   }
 
   // As a proof has it.
-  double ByLines(double enough, ProofCase& why) const {
+  double ByLines(const PairFacts& facts, double enough, ProofCase& why) const {
     Multipliers multipliers;
-    double bound = pair.Bound(question, multipliers, kLineSteps, enough);
+    std::vector<float> dual;
+    ChargedBound bound = bounder.Bound(facts, question, multipliers, kLineSteps, enough, &dual);
     why.lambda = multipliers.lambda;
     why.kind = Kind::kLines;
     if (!multipliers.slopes.empty() ||
         std::ranges::any_of(multipliers.pushes, [](float push) { return push != 0; })) {
       why.kind = Kind::kMultipliers;
-      why.multipliers = pair.Dual();
-      bound = pair.BoundOfDual(question, why.lambda, why.multipliers);
+      why.multipliers = std::move(dual);
+      bound = bounder.BoundOfDual(facts, question, why.lambda, why.multipliers);
     }
-    return std::isfinite(bound) ? pair.ForChecker(bound) : kInfinity;
+    return std::isfinite(bound.value) ? bound.ForChecker() : kInfinity;
   }
 };
 
-double WindowBounder::Bound(RegionBounder& pair, const Region& region, const Band* band,
+double WindowBounder::Bound(RegionBounder& bounder, const Region& region, const Band* band,
                             std::span<const float> parameters, const PairQuestion& question,
                             double enough, std::vector<ProofCase>& why,
                             const std::function<bool()>& expired) {
   Region cases = region;
   chain_->own = WindowParameters(chain_->architecture, parameters);
   chain_->work = 0;
-  return Cases{*chain_, pair, parameters, question, band, expired}.Bound(cases, enough, {}, why);
+  return Cases{*chain_, bounder, parameters, question, band, expired}.Bound(cases, enough, {}, why);
 }
 
 }  // namespace lucid

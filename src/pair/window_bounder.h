@@ -49,9 +49,8 @@ class WindowBounder {
   // P_c - P_c'' <= member_error, P being the member with these parameters. -inf: there is no such
   // input. Ends when the bound is at or below `enough`, when that is out of reach, when there are
   // too many cells, or when expired() says so. `why` shows to a checker that nothing leaks above
-  // the larger one of the result and `enough`, if that is finite. `pair`, of the same network, is
-  // entered for this, and to be entered again before anything else is asked of it.
-  double Bound(RegionBounder& pair, const Region& region, const Band* band,
+  // the larger one of the result and `enough`, if that is finite. `bounder` is of the same network.
+  double Bound(RegionBounder& bounder, const Region& region, const Band* band,
                std::span<const float> parameters, const PairQuestion& question, double enough,
                std::vector<ProofCase>& why, const std::function<bool()>& expired = {});
 

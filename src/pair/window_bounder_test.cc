@@ -140,8 +140,9 @@ TEST(WindowBounder, ComesDownToWhatAGridFinds) {
       close += bound <= enough;
       EXPECT_TRUE(AtOrAbove(bound, leak));
       Multipliers multipliers;
-      ASSERT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(made.member.parameters));
-      seen += lines.Bound(made.question, multipliers, 20, -kInfinity) > enough;
+      const auto pair = lines.EnterPair(domain, made.member.parameters);
+      ASSERT_TRUE(pair);
+      seen += lines.Bound(*pair, made.question, multipliers, 20, -kInfinity).value > enough;
     }
   }
   EXPECT_GE(close, 15) << "of 18";
@@ -194,21 +195,22 @@ TEST(CloserBounder, IsBetweenALeakAndLines) {
       const Exact leak = LargestLeak(made, domain, Samples(made, domain, stream));
       if (!(leak > 0.001)) continue;
       RegionBounder lines(made.network);
-      ASSERT_TRUE(lines.EnterRegion(domain) && lines.EnterMember(made.member.parameters));
+      const auto whole = lines.EnterPair(domain, made.member.parameters);
+      ASSERT_TRUE(whole);
       Multipliers free;
-      const double by_lines = lines.Bound(made.question, free, 20, -kInfinity);
+      const double by_lines = lines.Bound(*whole, made.question, free, 20, -kInfinity).value;
       const Band band{made.question.label, 0, by_lines};
       ASSERT_TRUE(CloserBounder::Fits(architecture));
       CloserBounder closer(made.network);
       using enum CloserBounder::By;
       for (const CloserBounder::By by : {kWindows, kMoments}) {
         for (const int most : {3, 300}) {
-          ASSERT_TRUE(lines.EnterRegion(domain, &band) &&
-                      lines.EnterMember(made.member.parameters));
+          const auto pair = lines.EnterPair(domain, made.member.parameters, &band);
+          ASSERT_TRUE(pair);
           CloserBounder::Why why;
           int asked = 0;
           const double bound =
-              closer.Bound(lines, domain, band, made.member.parameters, made.question, by,
+              closer.Bound(lines, *pair, band, made.member.parameters, made.question, by,
                            0.5 * static_cast<double>(leak), why, [&] { return ++asked > most; });
           EXPECT_TRUE(AtOrAbove(bound, leak));
           EXPECT_GE(closer.WidestInput(), 0);

@@ -63,8 +63,8 @@ struct Instance {
                      : std::max(least, f + 0.2 * stream.Uniform())};
   }
 
-  bool EnterEngine(RegionBounder& engine) const {
-    return engine.EnterRegion(region, band ? &*band : nullptr) && engine.EnterMember(member);
+  RegionBounder::EnteredPair EnterEngine(RegionBounder& engine) const {
+    return engine.EnterPair(region, member, band ? &*band : nullptr);
   }
   bool EnterChecker(ProofBounder& checker, Ties ties = Ties::kRule) const {
     std::optional<ProofBounder::Band> same;
@@ -158,11 +158,12 @@ struct Instance {
 };
 
 // Multipliers as a search leaves them, or random ones, which feel every end of every interval.
-std::vector<float> SomeDual(Instance& instance, RegionBounder& engine, double& lambda) {
+std::vector<float> SomeDual(Instance& instance, RegionBounder& engine, const PairFacts& pair,
+                            double& lambda) {
   Multipliers multipliers;
-  engine.Bound(instance.question, multipliers, 8, -1e9);
+  std::vector<float> dual;
+  engine.Bound(pair, instance.question, multipliers, 8, -1e9, &dual);
   lambda = multipliers.lambda;
-  std::vector<float> dual = engine.Dual();
   if (instance.stream.Below(2) == 0) return dual;
   lambda = 3 * instance.stream.Uniform();
   for (float& value : dual) value += static_cast<float>(instance.stream.Uniform(-1, 1));
@@ -177,13 +178,13 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
     Instance instance(seed);
     RegionBounder engine(instance.network);
     ProofBounder checker(instance.network);
-    const bool inhabited = instance.EnterEngine(engine);
-    ASSERT_EQ(inhabited, instance.EnterChecker(checker));
-    if (!inhabited) continue;
+    const auto pair = instance.EnterEngine(engine);
+    ASSERT_EQ(static_cast<bool>(pair), instance.EnterChecker(checker));
+    if (!pair) continue;
     ++inhabited_regions;
     double lambda = 0;
-    const std::vector<float> dual = SomeDual(instance, engine, lambda);
-    const double theirs = engine.BoundOfDual(instance.question, lambda, dual);
+    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
+    const double theirs = engine.BoundOfDual(*pair, instance.question, lambda, dual).value;
     const double ours = checker.Bound(instance.CheckersQuestion(), lambda, dual);
     // Large multipliers amplify what the two programs charge for rounding.
     double scale = 1 + std::abs(theirs);
@@ -192,7 +193,7 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
     worst = std::max(worst, difference);
     EXPECT_LT(difference, 1e-9) << ours << " and the engine's " << theirs;
     Multipliers multipliers;
-    const double by_lines = engine.Bound(instance.question, multipliers, 0, -1e9);
+    const double by_lines = engine.Bound(*pair, instance.question, multipliers, 0, -1e9).value;
     // Two lines that meet are chosen now this way, now that, by rounding: the checker tries both.
     EXPECT_NEAR(checker.BoundByLines(instance.CheckersQuestion(), multipliers.lambda), by_lines,
                 1e-8 * (1 + std::abs(by_lines)));
@@ -202,7 +203,7 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
     ASSERT_TRUE(checker.EnterMember(instance.member, /*quick=*/true));
     const double quick =
         checker.BoundByIntervals({same.label, same.other, same.below, same.member_error});
-    const double screen = engine.IntervalBound(instance.member, same);
+    const double screen = engine.IntervalBound(*pair.region, instance.member, same).value;
     EXPECT_LE(quick, screen + 1e-9 * (1 + std::abs(screen)));
   }
   EXPECT_GT(inhabited_regions, 700);
@@ -218,9 +219,10 @@ TEST(ProofAgreement, NoInputContradictsTheChecker) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Instance instance(seed);
     RegionBounder engine(instance.network);
-    if (!instance.EnterEngine(engine)) continue;
+    const auto pair = instance.EnterEngine(engine);
+    if (!pair) continue;
     double lambda = 0;
-    const std::vector<float> dual = SomeDual(instance, engine, lambda);
+    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
     for (const Ties ties : {Ties::kRule, Ties::kAsComputed, Ties::kLast}) {
       ProofBounder checker(instance.network);
       ASSERT_TRUE(instance.EnterChecker(checker, ties));
@@ -272,7 +274,8 @@ TEST(ProofAgreement, MomentsAreThoseOfTheEngineAndAboveEveryInput) {
     if (instance.network.architecture.classes() > 2) instance.band.reset();
     RegionBounder engine(instance.network);
     ProofBounder checker(instance.network);
-    if (!instance.EnterEngine(engine)) continue;
+    const auto pair = instance.EnterEngine(engine);
+    if (!pair) continue;
     ASSERT_TRUE(instance.EnterChecker(checker));
     std::optional<ProofBounder::Band> band;
     if (instance.band) {
@@ -283,7 +286,7 @@ TEST(ProofAgreement, MomentsAreThoseOfTheEngineAndAboveEveryInput) {
     MomentBounder moments(instance.network);
     std::vector<float> multipliers;
     const double theirs =
-        moments.Bound(engine, instance.member, instance.question,
+        moments.Bound(*pair, instance.member, instance.question,
                       instance.band && std::isfinite(instance.band->most) ? *instance.band : all,
                       -1e9, multipliers);
     if (!std::isfinite(theirs) || multipliers.empty()) continue;  // the solver found none

@@ -48,7 +48,8 @@ class Prover {
     while (!stack.empty()) {
       Work work = std::move(stack.back());
       stack.pop_back();
-      if (!Enter(work.region)) {
+      region_ = Enter(work.region);
+      if (!region_) {
         ProofClosing& none = content.closings.emplace_back();
         none.node = work.id;
         none.member = ProofClosing::kEveryPair;
@@ -76,8 +77,12 @@ class Prover {
 
   double Largest(const Work& work) {
     double largest = 0;
-    EXPECT_TRUE(Enter(work.region));
-    for (const Pair& pair : work.alive) largest = std::max(largest, BoundOf(pair, 10));
+    region_ = Enter(work.region);
+    EXPECT_TRUE(region_);
+    for (const Pair& pair : work.alive) {
+      const auto facts = Enter(pair);
+      if (facts) largest = std::max(largest, BoundOf(*facts, pair, 10));
+    }
     return largest;
   }
 
@@ -86,43 +91,49 @@ class Prover {
     return {label_, pair.other, pair.other, member_error_};
   }
 
-  double BoundOf(const Pair& pair, int steps) {
+  Recycled<PairFacts> Enter(const Pair& pair) {
     ensemble_.CopyParameters(pair.member, parameters_);
-    if (!bounder_.EnterMember(parameters_)) return -1;
+    return bounder_.Enter(*region_, parameters_);
+  }
+  double BoundOf(const PairFacts& facts, const Pair& pair, int steps) {
     multipliers_ = {};
-    return bounder_.Bound(QuestionOf(pair), multipliers_, steps, 0.999 * options_.target);
+    return bounder_
+        .Bound(facts, QuestionOf(pair), multipliers_, steps, 0.999 * options_.target, &dual_)
+        .value;
   }
 
   std::optional<ProofBand> BandOf() const {
     if (!options_.bands) return std::nullopt;
     return ProofBand{0.5 * options_.target, std::numeric_limits<double>::infinity()};
   }
-  bool Enter(const Region& region) {
-    if (!options_.bands) return bounder_.EnterRegion(region);
+  Recycled<RegionFacts> Enter(const Region& region) {
+    if (!options_.bands) return bounder_.Enter(region);
     const Band band{label_, BandOf()->least, BandOf()->most};
-    return bounder_.EnterRegion(region, &band);
+    return bounder_.Enter(region, &band);
   }
 
   // By multipliers or by the lines that the rules choose, now this, now that.
   bool Close(const Pair& pair, std::uint64_t node, ProofContent& content) {
-    ensemble_.CopyParameters(pair.member, parameters_);
     ProofClosing closing;
     closing.node = node;
     closing.member = pair.member;
     closing.other = pair.other;
     closing.band = BandOf();
-    if (!bounder_.EnterMember(parameters_)) {
+    const Recycled<PairFacts> facts = Enter(pair);
+    if (!facts) {
       content.closings.push_back(closing);
       return true;
     }
     const bool lines = pair.member % 2 == 0;
-    const double found = BoundOf(pair, lines ? 0 : 10);
+    const double found = BoundOf(*facts, pair, lines ? 0 : 10);
     closing.kind = lines ? ProofClosing::Kind::kLines : ProofClosing::Kind::kMultipliers;
     closing.below = pair.other;
     closing.lambda = multipliers_.lambda;
-    if (!lines) closing.multipliers = bounder_.Dual();
+    if (!lines) closing.multipliers = dual_;
     const double bound =
-        lines ? found : bounder_.BoundOfDual(QuestionOf(pair), closing.lambda, closing.multipliers);
+        lines ? found
+              : bounder_.BoundOfDual(*facts, QuestionOf(pair), closing.lambda, closing.multipliers)
+                    .value;
     if (bound > options_.target) return false;
     closing.value = std::max(bound, 0.0) * (1 + 1e-9) + 1e-12;
     largest_ = std::max(largest_, closing.value);
@@ -167,6 +178,8 @@ class Prover {
   const double member_error_;
   const ProverOptions options_;
   RegionBounder bounder_;
+  Recycled<RegionFacts> region_;
+  std::vector<float> dual_;
   std::vector<float> parameters_;
   Multipliers multipliers_;
   double largest_ = 0;

@@ -1,0 +1,42 @@
+// The search for multipliers that make the bound of a pair small.
+#pragma once
+
+#include <vector>
+
+#include "pair/dual_bound.h"
+
+namespace lucid {
+
+// A bound's free choices: where a search starts from, and what it leaves for the next region.
+struct Multipliers {
+  double lambda = 1;
+  std::vector<float> slopes;  // as in DualPoint; empty: the default lines
+  std::vector<float> pushes;  // as in DualPoint
+  float steepest = 0;         // the largest |d bound / d lambda| seen, the scale of lambda's steps
+
+  OpenSlopes Slopes() const { return slopes.empty() ? OpenSlopes::kDefault : OpenSlopes::kOfPoint; }
+};
+
+// Storage for evaluations, which is used again and again. One per thread.
+struct DualWork {
+  explicit DualWork(const DenseNetwork& network)
+      : point(network), terms(network), gradient(network), values(network) {}
+  // `point` becomes where the multipliers are.
+  void MoveTo(const Region& region, const Multipliers& multipliers) {
+    point.SetPushes(region, multipliers.pushes);
+    if (!multipliers.slopes.empty()) point.SetSlopes(multipliers.slopes);
+  }
+
+  DualPoint point;
+  DualTerms terms;
+  DualGradient gradient;
+  PairValues values;
+};
+
+// Starts from the multipliers or the default lines, whichever is better, takes up to `steps` steps
+// of descent until the bound is at or below `enough`, and leaves the best multipliers there. The
+// bound is that of EvaluateDual with these, and work.terms is its evaluation.
+ChargedBound SearchMultipliers(const PairFacts& pair, const PairQuestion& question,
+                               Multipliers& multipliers, int steps, double enough, DualWork& work);
+
+}  // namespace lucid
