@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "certificate/proof_reader.h"
 #include "certificate/test_support.h"
 #include "lucid/check/check.h"
 #include "lucid/native/bound.h"
@@ -387,6 +388,57 @@ TEST_F(NativeBoundTest, AProofGoesOnWhereASearchWasStopped) {
   EXPECT_TRUE(options.Finished(certificate));
   ExpectProved(certificate, options.proof);
   EXPECT_FALSE(fs::exists(options.proof + ".part0")) << "parts of a proof that is whole";
+}
+
+// Of a network that begins with convolutions: with a proof it has the same bounds as without, and
+// what the proof says is not accepted with numbers that are one percent below a leak.
+TEST(NativeBound, WindowsAreProved) {
+  using enum HiddenLayer::Kind;
+  int by_windows = 0, leaking = 0;
+  for (std::uint64_t seed = 330; seed < 342 && leaking < 3; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Stream stream(seed, "run for windows");
+    Network network =
+        RandomNetwork(Hidden({{kConv, 3, 2, 1}, {kConv, 3, 2, 1}, {kDense, 2}}, 13, 2), stream);
+    Balance(network, stream);
+    const ImportedRun run(network, RandomMembers(network, 2, 0.05, stream));
+    const Ensemble ensemble = run.Open();
+    TemporaryFolder folder;
+    NativeBoundOptions options;
+    options.gap = 0.2;
+    options.threads = 1;
+    options.closer_after = 2;
+    const Certificate without = ComputeBounds(ensemble, options).value();
+    if (!(without.classes[0].beta_lower > 0.001)) continue;
+    ++leaking;
+    options.proof = folder / "proof";
+    Certificate with = ComputeBounds(ensemble, options).value();
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_LE(with.classes[c].beta_upper, (1 + 1e-6) * without.classes[c].beta_upper);
+    }
+    const CheckReport report = CheckProof(with, ensemble, options.proof).value();
+    EXPECT_TRUE(report.accepted()) << report.FirstProblem()->detail;
+    const double less = 0.99 * with.classes[0].beta_lower;
+    const ProofFile file = ProofFile::Open(options.proof).value();
+    ProofWriter lies = ProofWriter::Create(folder / "lies", file.header()).value();
+    for (std::size_t b = 0; b < file.blocks(); ++b) {
+      for (ProofRecord& record : file.ReadBlock(b).value()) {
+        if (auto* closing = std::get_if<ProofClosing>(&record.what)) {
+          by_windows += closing->kind == ProofClosing::Kind::kWindows;
+          if (closing->band) closing->band->least = std::min(closing->band->least, less);
+          closing->value = std::min(closing->value, less);
+        }
+        ASSERT_TRUE(
+            std::visit([&](const auto& what) { return lies.Add(record.label, what); }, record.what)
+                .ok());
+      }
+    }
+    ASSERT_TRUE(lies.Finish().ok());
+    with.classes[0].beta_upper = less;
+    EXPECT_FALSE(CheckProof(with, ensemble, folder / "lies").value().accepted()) << "UNSOUND";
+  }
+  EXPECT_EQ(leaking, 3);
+  EXPECT_GT(by_windows, 3);
 }
 
 }  // namespace

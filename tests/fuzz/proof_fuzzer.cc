@@ -1,6 +1,7 @@
 // Any bytes as a proof file, also with the seal put right, and as the records inside one, packed
-// and counted, which no mutation would hit. What is accepted is a tree whose regions can be walked;
-// what is refused gets one printable line.
+// and counted, which no mutation would hit. What is accepted is a tree whose regions can be walked,
+// and claims by windows that cannot show less than what leaks; what is refused gets one printable
+// line.
 #include <zlib.h>
 
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "base/bytes.h"
 #include "certificate/proof_format.h"
 #include "check/proof_tree.h"
+#include "check/proof_windows.h"
 #include "fuzz/require.h"
 
 namespace {
@@ -52,18 +54,51 @@ std::vector<std::uint64_t> NodesOf(const lucid::ProofFile& file, std::int32_t la
   return nodes;
 }
 
+const lucid::Architecture& Shape() {
+  static const auto shape =
+      lucid::Architecture::FromCanonical("2 > conv 3 width 2 stride 1 > 2").value();
+  return shape;
+}
+
+// x1 - x2 for class 0 against a constant for class 1.
+lucid::Network Against(float constant) {
+  return {Shape(), {1, 0, 0, 1, 0, 0, 0, 0, 0.25F, 1, -1, 0, 0, 0, 4 * constant, 0, 0}};
+}
+
+void CheckWindows(const lucid::ProofClosing& closing, std::int32_t label) {
+  std::size_t cuts = 0;
+  for (const lucid::ProofCase& one : closing.cases) {
+    for (const lucid::ProofRound& round : one.rounds) cuts += round.halved.size();
+  }
+  if (label != 0 || cuts > 12 || closing.cases.size() > 100) return;  // else it takes long
+  constexpr double kLeak = 0.5;  // of class 0, where x1 - x2 = 0.75
+  const lucid::Network network = Against(0.25F), member = Against(0.75F);
+  lucid::ProofWindows windows(network);
+  const double bound =
+      windows.Bound({{{0, 0}, {1, 1}, {}}, std::nullopt, member.parameters, {0, 1, 1, 0}},
+                    closing.cases, closing.value);
+  Require(!(bound <= closing.value) || closing.value >= kLeak);
+}
+
 void CheckFile(const lucid::ProofFile& file) {
-  const auto architecture = lucid::Architecture::FromCanonical("2 > dense 3 > 2");
   static const lucid::Schema schema = *lucid::Schema::Parse(
       "column,kind,offset,divisor,categories\na,numeric,0,1,\nb,binary,,,0|1\n"
       "label,label,,,0|1\n",
       "schema");
-  const lucid::ProofShape shape(*architecture, 2, lucid::Domain::OfSchema(schema));
+  const lucid::ProofShape shape(Shape(), 2, lucid::Domain::OfSchema(schema));
   Require(file.header().classes >= 1 && std::isfinite(file.header().member_error));
   if (file.header().classes != 2) return;
   auto trees = lucid::ReadProofTrees({&file, 1}, shape, {});
   if (!trees.ok()) return RequireOneLine(trees.error().message);
   for (std::int32_t c = 0; c < 2; ++c) CheckTree((*trees)[c], NodesOf(file, c), shape, c);
+  for (std::size_t b = 0; b < file.blocks(); ++b) {
+    const auto records = file.ReadBlock(b);
+    for (const lucid::ProofRecord& record : *records) {
+      const auto* closing = std::get_if<lucid::ProofClosing>(&record.what);
+      if (closing == nullptr || closing->kind != lucid::ProofClosing::Kind::kWindows) continue;
+      CheckWindows(*closing, record.label);
+    }
+  }
 }
 
 void CheckBytes(std::string_view bytes) {

@@ -28,9 +28,31 @@ void ExpectSame(const ProofRecord& a, const ProofRecord& b) {
   }
   const auto &x = std::get<ProofClosing>(a.what), &y = std::get<ProofClosing>(b.what);
   EXPECT_EQ(std::tie(x.node, x.member, x.other, x.kind, x.band, x.value, x.below, x.lambda,
-                     x.multipliers),
+                     x.multipliers, x.cases),
             std::tie(y.node, y.member, y.other, y.kind, y.band, y.value, y.below, y.lambda,
-                     y.multipliers));
+                     y.multipliers, y.cases));
+}
+
+ProofCase RandomCase(Stream& stream) {
+  using enum ProofCase::Kind;
+  const auto some = [&] {
+    std::vector<float> numbers(stream.Below(9));
+    for (float& number : numbers) number = static_cast<float>(stream.Normal());
+    return numbers;
+  };
+  ProofCase one;
+  one.kind = static_cast<ProofCase::Kind>(3 + stream.Below(4));
+  if (one.kind == kLines || one.kind == kMultipliers) one.lambda = stream.Uniform();
+  if (one.kind == kMultipliers) one.multipliers = some();
+  for (std::uint64_t n = 0; one.kind == kWindows && n < 1 + stream.Below(4); ++n) {
+    ProofRound& round = one.rounds.emplace_back();
+    round.halved.resize(stream.Below(4), static_cast<std::uint16_t>(stream.Below(1 << 16)));
+    round.tilts = some();
+    round.aims = n == 0 || stream.Below(2) == 0;
+    if (round.aims)
+      round.lambda = stream.Uniform(), round.pushes = some(), round.choose_by = some();
+  }
+  return one;
 }
 
 // A closing of this kind with all the fields that it has.
@@ -57,6 +79,13 @@ ProofClosing RandomClosing(Kind kind, Stream& stream) {
   if (kind == Kind::kMultipliers || kind == Kind::kMoments) {
     for (int k = 0; k < 40; ++k) {
       closing.multipliers.push_back(stream.Below(2) == 0 ? 0 : static_cast<float>(stream.Normal()));
+    }
+  }
+  if (kind == Kind::kWindows) {
+    const auto cuts = stream.Below(4);
+    for (std::uint64_t n = 0; n <= cuts; ++n) {
+      if (n < cuts) closing.cases.push_back({ProofCase::Kind::kMemberPhase, 1, 7});
+      closing.cases.push_back(RandomCase(stream));
     }
   }
   return closing;
@@ -89,7 +118,7 @@ class ProofFileTest : public testing::Test {
         if (split.how != How::kInput) split.layer = static_cast<std::int32_t>(stream.Below(4));
         record.what = split;
       } else {
-        record.what = RandomClosing(static_cast<Kind>(stream.Below(5)), stream);
+        record.what = RandomClosing(static_cast<Kind>(stream.Below(6)), stream);
       }
       for (ProofWriter* writer : {&whole, &parts[n < 1700 ? 0 : 1]}) {
         const Status added = std::visit(
@@ -168,6 +197,7 @@ TEST_F(ProofFileTest, LeavesNothingBehindUnlessItIsFinished) {
     refused(Kind::kLines, [](ProofClosing& c) { c.below = -1; });
     refused(Kind::kMoments, [](ProofClosing& c) { c.multipliers[0] = std::nanf(""); });
     refused(Kind::kMoments, [](ProofClosing& c) { c.value = kInfinity; });
+    refused(Kind::kWindows, [](ProofClosing& c) { c.cases.pop_back(); });
     refused(Kind::kIntervals, [](ProofClosing& c) { c.member = -1; });
     refused(Kind::kIntervals, [](ProofClosing& c) { c.band = ProofBand{1, 0.5}; });
     refused(Kind::kNoInput, [](ProofClosing& c) { c.member = -1, c.band = ProofBand{0, 1}; });

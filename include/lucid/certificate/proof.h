@@ -46,6 +46,7 @@ struct ProofRound {
   std::vector<float> pushes;     // of the region's first phases: what their sums are pulled by
   std::vector<float> choose_by;  // tilts by which lines are chosen; else those of the round before
   std::vector<float> tilts;      // of every window's inputs
+  bool operator==(const ProofRound&) const = default;
 };
 
 // A part of a claim by windows. Parts stand in the order in which a tree of cuts is walked: after a
@@ -67,6 +68,7 @@ struct ProofCase {
   std::vector<float> multipliers;    // of kMultipliers
   std::vector<ProofRound> rounds;    // of kWindows, at least one
   bool Cuts() const { return kind <= Kind::kMemberPhase; }
+  bool operator==(const ProofCase&) const = default;
 };
 
 // A claim about one pair (member, other class) in a node: no input of the region that leaks has
