@@ -84,7 +84,7 @@ TEST_F(InferSchemaTest, NoSingleUnitDecidesAnything) {
     };
     add_lines("whole/train.csv", lines);
     add_lines("whole/test.csv", lines);
-    for (int leaving = 0; leaving < 150; leaving += with_unit ? 1 : 7) {
+    for (int leaving = 0; leaving < 150; leaving += with_unit ? 3 : 25) {
       std::vector<Row> rest = rows;
       if (with_unit) {
         std::erase_if(rest,
