@@ -129,13 +129,16 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Outward to multiples of a power of ten that is at most the width.
+// Outward to multiples of half a power of ten, the smallest one that is at least the width: so
+// coarse that a few units more or less seldom matter.
 Range RoundedOutward(double low, double high) {
   if (!(high > low)) return {low, high};
-  const double exponent = std::floor(std::log10(high - low));
+  const double exponent = std::ceil(std::log10(high - low));
   const double scale = std::pow(10.0, std::abs(exponent));  // exact up to 10^22
-  if (exponent >= 0) return {std::floor(low / scale) * scale, std::ceil(high / scale) * scale};
-  return {std::floor(low * scale) / scale, std::ceil(high * scale) / scale};
+  if (exponent >= 0) {
+    return {std::floor(2 * low / scale) * scale / 2, std::ceil(2 * high / scale) * scale / 2};
+  }
+  return {std::floor(2 * low * scale) / (2 * scale), std::ceil(2 * high * scale) / (2 * scale)};
 }
 
 // What one unit has at most and at least, in order of the extremes.
@@ -211,7 +214,8 @@ class ColumnRule {
     if (whole_ && Sharing() < kUnitsToCount) {
       return {std::nullopt, "left out: an id, nobody shares a value", kNever};
     }
-    if (whole_) margin.Needs(Sharing());
+    // Who leaves may leave another one alone with its value.
+    if (whole_) margin.Change((Sharing() - kUnitsToCount) / 2 + 1);
     const std::int64_t differing = Differing();
     if (differing < kUnitsToCount) return {std::nullopt, "left out: constant", kNever};
     margin.Needs(differing);

@@ -84,7 +84,7 @@ TEST_F(InferSchemaTest, NoSingleUnitDecidesAnything) {
     };
     add_lines("whole/train.csv", lines);
     add_lines("whole/test.csv", lines);
-    for (int leaving = 0; leaving < 150; leaving += with_unit ? 1 : 7) {
+    for (int leaving = 0; leaving < 150; leaving += with_unit ? 3 : 25) {
       std::vector<Row> rest = rows;
       if (with_unit) {
         std::erase_if(rest,
@@ -150,7 +150,7 @@ TEST_F(InferSchemaTest, WhatASingleUnitDecidesHasToBeDeclared) {
 TEST_F(InferSchemaTest, IdsDatesAndConstantsAreLeftOut) {
   std::string text = "id,day,same,x,label\n";
   for (int i = 0; i < 60; ++i) {
-    text += fmt::format("{},2026-11-{:02},k,{},{}\n", 1000 + i, 1 + i % 28, 0.01 * i, i % 2);
+    text += fmt::format("{},2026-11-{:02},k,{},{}\n", 1000 + i, 1 + i % 28, 0.017 * i, i % 2);
   }
   ASSERT_TRUE(WriteFileAtomically(root_ + "/in.csv", text).ok());
   InferOptions options;

@@ -65,9 +65,10 @@ template <typename Part>
 Status CheckPart(const Part* part, const std::optional<Digest>& named, std::string_view what,
                  std::string_view guard) {
   if (!named) {
-    return InvalidInput(fmt::format(
-        "the {} guard needs {}, and the certificate names none: lucid bound RUN makes both", guard,
-        what));
+    return InvalidInput(
+        fmt::format("the {} guard needs {}, and the certificate names none: lucid bound RUN "
+                    "--index --spatial makes both",
+                    guard, what));
   }
   if (part == nullptr) {
     return InvalidInput(fmt::format("the {} guard needs {}, and was given none", guard, what));

@@ -93,12 +93,11 @@ class NativeBound {
     LUCID_TRY(OpenProof());
     const double before = certificate.seconds;
     const Clock::time_point start = Clock::now(), deadline = In(options_.time_limit);
-    for (std::int32_t label = 0; label < classes; ++label) {
+    for (std::int32_t label = 0; label < classes && !Refuted(); ++label) {
       if (options_.label.value_or(label) != label || Done(label)) continue;
       const int left = options_.label ? 1 : classes - label;
       const Clock::time_point now = Clock::now();
       LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
-      if (Refuted()) break;
     }
     if (!Refuted()) LUCID_TRY(GoOnWithTheUnfinished(deadline));
     certificate.seconds = before + SecondsSince(start);

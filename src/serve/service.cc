@@ -21,6 +21,11 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
       options_.certificate.empty() ? PathIn(options_.run, kCertificateFile) : options_.certificate;
   const bool scalar = options_.guard.guard == GuardKind::kScalar;
   const bool declared = scalar && HasDeclaredAccess(manifest);
+  if (!declared && options_.guard.epsilon > 0 && options_.ledger.empty()) {
+    return InvalidInput(fmt::format(
+        "epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger FILE)",
+        options_.guard.epsilon));
+  }
   const Result<Certificate> certificate = LoadCertificate(path);
   if (!certificate.ok() && !declared) {
     return certificate.error().kind == ErrorKind::kIo && !std::filesystem::exists(path)
@@ -29,7 +34,8 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
   }
   bool trusted = true;
   if (certificate.ok()) {
-    LUCID_ASSIGN(const Standing standing, StandingOf(path));
+    const Result<Standing> known = StandingOf(path);  // never a reason not to open
+    const Standing standing = known.ok() ? *known : Standing::kUnproved;
     state_.log.Event("info", fmt::format("standing: {}", NameOf(standing)));
     trusted = standing == Standing::kChecked || options_.unchecked;
     if (!declared && !trusted) {
@@ -38,11 +44,6 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
                       "--unchecked",
                       path, NameOf(standing), path, options_.run));
     }
-  }
-  if (!declared && options_.guard.epsilon > 0 && options_.ledger.empty()) {
-    return InvalidInput(fmt::format(
-        "epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger FILE)",
-        options_.guard.epsilon));
   }
   const AccessTerms access{.scalar = scalar,
                            .domain = options_.guard.domain.empty() ? "box" : options_.guard.domain,

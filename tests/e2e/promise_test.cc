@@ -69,7 +69,7 @@ TEST_F(PromiseCommands, ADeclaredBoundIsProvedRefutedOrOpen) {
   EXPECT_THAT(own.out, HasSubstr("declared): " + outcome));
   EXPECT_EQ(ReadJson(folder_ / "r/manifest.json")["attempts"].size(), 2);
 
-  const Outcome optimum = Run("bound r --optimum --time-limit 60s --json");
+  const Outcome optimum = Run("bound r --optimum --gap 0.5 --time-limit 60s --json");
   ASSERT_EQ(optimum.code, 0) << optimum;
   EXPECT_TRUE(optimum.Json()["declared"].is_null());
   EXPECT_EQ(Run("bound r --optimum --declare 1").code, 2);

@@ -233,7 +233,7 @@ TEST_F(FullPromiseTest, APromiseThatIsAskedForIsKeptOrNothingOpens) {
 }
 
 TEST_F(FullPromiseTest, AGuardThatLooksAtMembersStatesLabelsOnly) {
-  const Outcome bound = RunLucid({"bound", Run(), "--time-limit", "20s", "--no-proof"});
+  const Outcome bound = RunLucid({"bound", Run(), "--time-limit", "20s", "--no-proof", "--index"});
   ASSERT_TRUE(fs::exists(File("certificate.json"))) << bound;
   const ServerProcess server(scratch_, {"--guard", "exact"});
   EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["promise"]["name"], "labels");
