@@ -126,34 +126,6 @@ class UnitNorms {
       filters_[kStrip * L];
 };
 
-// out[j, k] = sum over rows first .. end - 1, then positions, of delta[j, t] in[t * stride + tap
-// k]; behind the weights, out[j] = that of delta[j, t].
-template <bool kShared>
-void FilterGradient(const LayerState& layer, const float* in, const float* delta,
-                    std::int64_t first, std::int64_t end, float* out) {
-  const Layer& shape = layer.shape;
-  for (std::int64_t j = 0; j < shape.filters; ++j) {
-    const float* const own = delta + j * shape.positions * kStrip * L;
-    V bias = hn::Zero(D());
-    for (std::int64_t r = first; r < end; ++r) {
-      for (std::int64_t t = 0; t < shape.positions; ++t) {
-        bias = hn::Add(bias, LoadAt(own, t * kStrip + r));
-      }
-    }
-    StoreAt(bias, out, shape.filters * shape.taps + j);
-    for (std::int64_t k = 0; k < shape.taps; ++k) {
-      V sum = hn::Zero(D());
-      for (std::int64_t r = first; r < end; ++r) {
-        for (std::int64_t t = 0; t < shape.positions; ++t) {
-          const std::int64_t input = t * shape.stride + layer.offsets[static_cast<std::size_t>(k)];
-          sum = Fma(LoadAt(own, t * kStrip + r), ReadInput<kShared>(in, input * kStrip + r), sum);
-        }
-      }
-      StoreAt(sum, out, j * shape.taps + k);
-    }
-  }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace lucid
 HWY_AFTER_NAMESPACE();

@@ -347,6 +347,9 @@ class Group {
     for (const LayerState& layer : layers_) {
       const Layer& shape = layer.shape;
       const bool dense = shape.kind == HiddenLayer::Kind::kDense;
+      alone_.push_back(layer);
+      alone_.back().shape.weight_at = 0;
+      alone_.back().shape.bias_at = shape.filters * shape.taps;
       filters_.push_back(dense ? nullptr : arena_.Take(kStrip * shape.filters * (shape.taps + 1)));
     }
     const V offset = hn::Set(D(), plan_.clipping()->offset);
@@ -386,17 +389,29 @@ class Group {
   }
 
   void NormsOfFilters(std::size_t l, UnitNorms& norms) {
+    const std::int64_t parameters = layers_[l].shape.filters * (layers_[l].shape.taps + 1);
     std::int64_t first = 0;
     for (std::size_t s = 0; s < segments_.size(); ++s) {
       float* const out = FiltersOfUnit(l, s);
-      if (l == 0)
-        FilterGradient<true>(layers_[l], InputOf(l), DeltaOf(l), first, segments_[s], out);
-      if (l > 0)
-        FilterGradient<false>(layers_[l], InputOf(l), DeltaOf(l), first, segments_[s], out);
-      const Layer& shape = layers_[l].shape;
-      norms.AddFilters(s, out, shape.filters * (shape.taps + 1));
+      std::fill_n(out, parameters * L, 0.0f);
+      if (l == 0) FilterGradientAs<true>(l, first, segments_[s], out);
+      if (l > 0) FilterGradientAs<false>(l, first, segments_[s], out);
+      norms.AddFilters(s, out, parameters);
       first = segments_[s];
     }
+  }
+
+  // The gradient of rows first .. end - 1 alone, weights and then biases.
+  template <bool kShared>
+  void FilterGradientAs(std::size_t l, std::int64_t first, std::int64_t end, float* out) {
+    WeightGradient<kShared, false>{alone_[l],
+                                   InputOf(l) + first * (kShared ? 1 : L),
+                                   DeltaOf(l) + first * L,
+                                   TapsOf(l),
+                                   FiltersOf(l),
+                                   out,
+                                   end - first}
+        .Run();
   }
 
   float* FiltersOfUnit(std::size_t l, std::size_t unit) const {
@@ -506,6 +521,7 @@ class Group {
   ActiveList active_inputs_;   // features that are not zero in some row
   // Clipping.
   std::int32_t* integers_ = nullptr;    // what was moved out of `gradients_`, in grid units
+  std::vector<LayerState> alone_;       // the layers with their parameters at 0
   std::vector<float*> filters_;         // per convolution: [unit of the strip][parameter]
   std::vector<std::int64_t> segments_;  // where each unit of the strip ends
   alignas(64) float factors_[kStrip * L] = {};

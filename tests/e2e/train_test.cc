@@ -267,7 +267,7 @@ TEST_F(Train, PopulationsAddUp) {
   const Outcome second = Run(options + " --out b");
   EXPECT_EQ(second.code, 2);
   EXPECT_THAT(second.err, HasSubstr("spends again"));
-  EXPECT_EQ(Run(options + " --out b --train-epsilon 0.5").code, 0);
+  EXPECT_EQ(Run(options + " --out c --train-epsilon 0.5").code, 0);
 }
 
 TEST_F(Train, WithoutASeedTheSystemGivesOne) {

@@ -92,7 +92,7 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
   std::vector<std::string> command = std::vector<std::string>{"lucid"} + arguments;
   const bool trains = options_.program.empty() && !arguments.empty() && arguments[0] == "train";
   const auto names_seed = [](const std::string& word) {
-    return word.starts_with("--seed") || word.starts_with("--config");
+    return word == "--seed" || word.starts_with("--seed=") || word.starts_with("--config");
   };
   if (trains && options_.seeded && std::ranges::none_of(arguments, names_seed)) {
     command = command + std::vector<std::string>{"--seed", "0"};
