@@ -91,7 +91,6 @@ class RegionWork {
                                     Expansion& expansion) const;
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
-  SumRanger& Ranger(Worker& worker) const;
   // Why a bound of BoundBest holds, and what the bound is with room for a checker's rounding.
   std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairFacts& facts,
                                    const PairQuestion& question, const Multipliers& multipliers,
