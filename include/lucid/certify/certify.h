@@ -37,6 +37,7 @@ struct CertifySummary {
   std::string path;               // of the certificate
   bool finished = false;          // every class that was asked for ended by itself
   bool guided = true;             // false: the spatial bounds had no training data to go by
+  bool boxes_help = true;         // false: spatial bounds were not written, they spare too little
   bool unproved_windows = false;  // a proof was wanted, and convolutions have none
 };
 
