@@ -32,9 +32,9 @@ inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200; 
 inline constexpr std::int64_t kUsualWork =
     50 * 50 * 23;  // units of both layers and inputs, of those
 inline constexpr std::int64_t kAgain = 8;
-// A closer look is a bound by windows or moments, the upper rungs of the ladder (bound_ladder.h). It
-// takes as long as many bounds by lines, so a pair gets a closer look over the whole domain once it
-// was bounded as often: it is hard. If the result is close to the target, the pair leaves its
+// A closer look is a bound by windows or moments, the upper rungs of bound_ladder.h. It takes as
+// long as many bounds by lines. A pair that was bounded by lines as often is called hard and gets a
+// closer look over the whole domain. If the result is close to the target, the pair leaves its
 // regions, and boxes of its own are looked at closely. If these boxes become many, the pair goes
 // back to lines, which become exact when all phases are fixed.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
