@@ -96,6 +96,7 @@ Status Bound(const Session& session, const std::string& run) {
   bound.command = session.arguments;
   options.spatial_options.time_limit =
       kSpatialLimit * std::max(1.0, static_cast<double>(ensemble.members()) / kUsualRows);
+  options.spatial_options.least_spared = 0;  // the demo shows every guard
   LUCID_TRY(Certify(ensemble, run, options, session.Progress(), session.stop));
   return Ok();
 }

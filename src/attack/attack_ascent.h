@@ -27,10 +27,11 @@ class BoxKnapsack {
   std::vector<Item> items_;
 };
 
-// Half widths: of the first box, and where a search that no longer improves ends.
+// The half widths of the boxes that a search moves in. Whenever it no longer improves it goes on in
+// a smaller box.
 struct TrustBox {
   double first = 0.2;
-  double smallest = 1e-3;
+  double smallest = 1e-3;  // the search ends when its box would be smaller
 };
 
 // Climbs f, the confidence of a class in N, over { x in [0,1]^d : g(x) <= 0 }, g the member's. Both

@@ -20,7 +20,8 @@ struct alignas(64) StripValues {
   std::array<float, kAttackStrip> at;
 };
 
-// Inputs turned for that: [strip][input]. Surplus places of the last strip repeat 0.
+// Points in that order: [strip][input]. The last strip may have places for which there is no point;
+// their values are 0.
 class PointBatch {
  public:
   // Requires: points.size() is a multiple of inputs.

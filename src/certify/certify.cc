@@ -1,6 +1,7 @@
 #include "lucid/certify/certify.h"
 
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -92,7 +93,14 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
         const std::string bytes,
         ComputeSpatialBounds(ensemble, certificate, upper, guides.value_or(std::vector<float>()),
                              spatial, progress, stop));
-    LUCID_TRY(WriteFileAtomically(PathIn(run, kSpatialFile), bytes));
+    const std::string path = PathIn(run, kSpatialFile);
+    summary.boxes_help = !bytes.empty();
+    if (!summary.boxes_help) {
+      std::error_code ignored;  // an earlier file may be there; no certificate names it any more
+      std::filesystem::remove(path, ignored);
+      return Ok();
+    }
+    LUCID_TRY(WriteFileAtomically(path, bytes));
     certificate.spatial_digest = Sha256Of(bytes);
   }
   return Ok();

@@ -27,6 +27,7 @@ class CertifyTest : public testing::Test {
     CertifyOptions options;
     options.bound().threads = 1;
     options.spatial_options.leaves = 8;
+    options.spatial_options.least_spared = 0;
     return options;
   }
 

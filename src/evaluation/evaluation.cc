@@ -197,8 +197,8 @@ Result<EvaluationRow> GuardRow(const Study& study, Method method, double epsilon
   return row;
 }
 
-// Both naive accesses: `decide` is the costly part of a query, `decisions` what it says of the test
-// rows.
+// The row of a naive access. `decide` is the costly part of a query, which is timed; `decisions` is
+// what it says of every test row.
 template <typename Decide>
 Result<EvaluationRow> NaiveRow(const Study& study, Method method, double epsilon,
                                std::span<const AccessDecision> decisions, const Decide& decide) {

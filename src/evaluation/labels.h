@@ -9,7 +9,8 @@
 
 namespace lucid {
 
-// Labels of one network by the forward pass that guards use: times of one kind. One thread.
+// The labels that one network gives. It runs the forward pass that guards run, so that the access
+// times of an evaluation can be compared. For one thread.
 class NetworkLabels {
  public:
   static Result<NetworkLabels> Of(const Network& network) {

@@ -11,7 +11,8 @@
 
 namespace lucid {
 
-// `asked`, or the smallest that baselines do.
+// The epsilon that a baseline is trained with: `asked`, or options.smallest_epsilon if that is 0.
+// more.
 double EpsilonOfBaseline(const EvaluationOptions& options, double asked);
 
 // options.repeats networks for each of options.epsilons, in that order: DP-SGD's or ALIBI's,

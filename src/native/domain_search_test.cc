@@ -7,7 +7,7 @@
 #include "native/engine.h"
 #include "native/region_search.h"
 #include "pair/test_support.h"
-#include "soundness/oracle.h"
+#include "support/oracle.h"
 
 namespace lucid {
 namespace {

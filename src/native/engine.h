@@ -12,7 +12,7 @@
 namespace lucid {
 
 // The largest forward error of any member: every member's label is right about its exact outputs up
-// to this. Not to be stopped: microseconds a member, and without it there is no bound at all.
+// to this. It takes microseconds a member and cannot be stopped, because no bound holds without it.
 // Errors: a member whose forward error is not finite.
 Result<double> LargestError(const Members& members, int threads);
 
@@ -20,7 +20,8 @@ Result<double> LargestError(const Members& members, int threads);
 // this version.
 Digest JournalKey(const Ensemble& ensemble, const std::string& options);
 
-// Of a class whose bounds are set. finished: it ended by itself, as tight as was asked.
+// How far the search of a class got, whose bounds are set. `finished`: the search ended by itself
+// because the bounds were as tight as was asked.
 BoundStatus StatusOf(const ClassBound& bound, bool finished);
 
 // Makes the box as small as the inputs of the domain in it allow. False: there are none.

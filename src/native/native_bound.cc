@@ -23,12 +23,14 @@
 namespace lucid {
 namespace {
 
-// Where nothing leaks no witness gives the gap a scale: bounds below this are good enough.
+// If nothing leaks there is no witness that a relative gap could refer to. A bound below this is
+// good enough then.
 constexpr double kAbsoluteGap = 1e-6;
 // A class goes on if so much of the whole time is left, in seconds or as a share of it.
 constexpr double kWorthGoingOn = 0.1, kShareWorthGoingOn = 0.02;
-// A second program's rounding differs from ours by less.
+// The relative room that a bound leaves for the rounding of the program that checks it.
 constexpr double kCheckerSlack = 0x1p-30;
+<<<<<<< HEAD
 
 // What is written down of a proved bound.
 double Recorded(double upper) { return Up(upper * (1 + kCheckerSlack)); }
@@ -43,10 +45,15 @@ RegionDecision DecisionOn(double bound) {
 // Of the attack. Few inputs are searched through at once; with many, a better witness saves more
 // than it costs, and where there is time several attacks find what one misses. (The search itself
 // improves it.)
+=======
+// How much work goes into attacks before the search begins. With few inputs the search is short,
+// and a small attack is enough. With many inputs a better witness saves more time than it costs,
+// and several attacks find what one misses. (The search improves the witness, too.)
+>>>>>>> 1b79fa7
 struct Effort {
   std::int64_t pool = 900, local_searches = 600;
   int attacks = 1;
-  bool alone = false;  // then as much on the member of the witness
+  bool alone = false;  // an attack on the member of the best witness alone follows
 };
 constexpr double kSecondsForAnAttack = 40;  // of a class's time: an attack takes a tenth of it
 constexpr int kMostAttacks = 8;

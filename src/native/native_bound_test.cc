@@ -9,7 +9,7 @@
 #include "lucid/check/check.h"
 #include "lucid/native/bound.h"
 #include "pair/test_support.h"
-#include "soundness/oracle.h"
+#include "support/oracle.h"
 
 namespace lucid {
 namespace {

@@ -13,8 +13,7 @@
 #include "lucid/data/domain.h"
 #include "native/proof_log.h"
 #include "native/region_state.h"
-#include "pair/closer_bounder.h"
-#include "pair/sum_ranges.h"
+#include "pair/bound_ladder.h"
 
 namespace lucid::region_search {
 
@@ -34,16 +33,17 @@ inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200; 
 inline constexpr std::int64_t kUsualWork =
     50 * 50 * 23;  // units of both layers and inputs, of those
 inline constexpr std::int64_t kAgain = 8;
-// A closer look is a bound by windows or moments. It takes as long as many bounds by lines, so a
-// pair gets a closer look over the whole domain once it was bounded as often. If the result is
-// close to the target, the pair leaves its regions, and boxes of its own are looked at closely. If
-// these boxes become many, the pair goes back to lines, which become exact when all phases are
-// fixed.
+// A closer look is a bound by windows or moments, the upper rungs of bound_ladder.h. It takes as
+// long as many bounds by lines. A pair that was bounded by lines as often is called hard and gets a
+// closer look over the whole domain. If the result is close to the target, the pair leaves its
+// regions, and boxes of its own are looked at closely. If these boxes become many, the pair goes
+// back to lines, which become exact when all phases are fixed.
 inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
 inline constexpr std::size_t kLooks = 4;        // of windows at a time, each of up to 190 MB
-// Over the whole domain windows are asked for some times the lower bound first, then for less and
-// less, until a bound and what they were asked for in vain are as near as this. A target that is
-// out of reach may take them a minute.
+// Windows are asked for a level: they end as soon as they have proved a bound at or below it, and a
+// level that is out of reach may take them a minute. Over the whole domain the first level is some
+// times the lower bound. Each next level is halfway between the bound that was proved and the
+// largest level that was asked for in vain, until the two are as near as kNearLevels.
 inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
 // Of an attack on the member alone before each of these looks, which takes a fraction of its time:
 // among all members few climbs are its own.
@@ -59,18 +59,22 @@ inline constexpr double kReportEvery = 0.2;  // seconds
 
 struct Worker {
   Worker(const Network& network, std::int32_t label, const Domain* domain)
-      : bounder(network),
+      : ladder(network),
         gradient(network.architecture, network.parameters, label),
         ascent(network.architecture.inputs(), domain),
         parameters(network.parameters.size()) {}
-  RegionBounder bounder;
+  BoundLadder ladder;
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
+<<<<<<< HEAD
   Recycled<RegionFacts> domain;       // while all pairs are bounded over the whole domain
   std::unique_ptr<SumRanger> ranger;  // these two where they are needed
   std::unique_ptr<CloserBounder> closer;
   std::unique_ptr<ClaimChecker> checker;  // while a proof is written
+=======
+  Recycled<RegionFacts> domain;  // while all pairs are bounded over the whole domain
+>>>>>>> 1b79fa7
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

@@ -142,7 +142,7 @@ class RegionSearch {
   // False: out of time, and all pairs wait as before.
   Result<bool> Screen() {
     RegionNode whole = Pop();
-    for (auto& worker : workers_) worker->domain = worker->bounder.Enter(whole.region);
+    for (auto& worker : workers_) worker->domain = worker->ladder.lines().Enter(whole.region);
     std::vector<Outcome> pairs;
     pairs.reserve(whole.alive.size());
     for (const RegionPair& pair : whole.alive) pairs.push_back({pair, true});
@@ -631,7 +631,7 @@ class RegionSearch {
         std::ranges::all_of(node.alive, [](const auto& p) { return p.why != nullptr; }))
       return;
     Worker& worker = *workers_.front();
-    const auto region = worker.bounder.Enter(node.region);
+    const auto region = worker.ladder.lines().Enter(node.region);
     node.bound = 0;
     for (RegionPair& pair : node.alive) {
       if (!pair.why && region) {

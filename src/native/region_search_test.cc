@@ -10,7 +10,7 @@
 #include "native/region_state.h"
 #include "pair/moment_bounder.h"
 #include "pair/test_support.h"
-#include "soundness/oracle.h"
+#include "support/oracle.h"
 
 namespace lucid {
 namespace {

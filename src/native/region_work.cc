@@ -73,7 +73,7 @@ std::shared_ptr<PairProof> RegionWork::WhyOf(const RegionPair& pair, const PairF
   closing.below = question.below;
   if (!by_rule) {
     closing.multipliers = std::move(dual);
-    bound = worker.bounder.BoundOfDual(facts, question, closing.lambda, closing.multipliers);
+    bound = worker.ladder.lines().BoundOfDual(facts, question, closing.lambda, closing.multipliers);
   }
   bound.value = closing.value = bound.ForChecker();
   return std::isfinite(bound.value) ? why : nullptr;
@@ -108,7 +108,7 @@ void RegionWork::Confirm(const Region& region, const RegionPair& before, Outcome
 void RegionWork::BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worker& worker) const {
   members_.CopyParameters(outcome.pair.member, worker.parameters);
   const ChargedBound found =
-      worker.bounder.IntervalBound(domain, worker.parameters, Question(outcome.pair));
+      worker.ladder.lines().IntervalBound(domain, worker.parameters, Question(outcome.pair));
   double bound = found.value;
   if (WritesProof()) {
     auto why = Claim(outcome.pair, ProofClosing::Kind::kIntervals, std::nullopt);
@@ -180,7 +180,7 @@ ChargedBound RegionWork::BoundBest(const PairFacts& pair, int steps, Worker& wor
                                    PairQuestion& question, Multipliers& multipliers,
                                    std::vector<float>* dual) const {
   const auto bound_with = [&](const PairQuestion& asked, Multipliers& from, int most) {
-    return worker.bounder.Bound(pair, asked, from, most, target, dual);
+    return worker.ladder.lines().Bound(pair, asked, from, most, target, dual);
   };
   if (network_.architecture.classes() == 2) return bound_with(question, multipliers, steps);
   const Multipliers start = multipliers;
@@ -267,7 +267,7 @@ std::optional<SplitAdvice> RegionWork::Advise(const RegionNode& node, const Regi
   PairQuestion question = Question(worst);
   BoundBest(*facts, 0, worker, question, multipliers, nullptr);
   SplitAdvice advice =
-      worker.bounder.Advise(*facts, question, multipliers, cut_phases_ ? target : kInfinity);
+      worker.ladder.lines().Advise(*facts, question, multipliers, cut_phases_ ? target : kInfinity);
   expansion.point = std::move(advice.point);
   return advice;
 }
@@ -318,16 +318,16 @@ void RegionWork::TryPoint(Worker& worker, Expansion& expansion) const {
 
 Recycled<RegionFacts> RegionWork::Enter(const Region& region, double bound, Worker& worker) const {
   const std::optional<ProofBand> of = BandOf(bound);
-  if (!of) return worker.bounder.Enter(region);
+  if (!of) return worker.ladder.lines().Enter(region);
   const Band band{label_, of->least, of->most};
-  return worker.bounder.Enter(region, &band);
+  return worker.ladder.lines().Enter(region, &band);
 }
 
 Recycled<PairFacts> RegionWork::Enter(const RegionFacts& region, std::int32_t member,
                                       Worker& worker) const {
   members_.CopyParameters(member, worker.parameters);
   const auto& known = differences_[static_cast<std::size_t>(member)];
-  return worker.bounder.Enter(region, worker.parameters, known.empty() ? nullptr : &known);
+  return worker.ladder.lines().Enter(region, worker.parameters, known.empty() ? nullptr : &known);
 }
 
 void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
@@ -347,16 +347,17 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   CloserBounder::Why how{{}, std::move(bound.multipliers)};
   Recycled<RegionFacts> in_band;
   Recycled<PairFacts> facts;
-  if (pair.bound > enough) in_band = worker.bounder.Enter(region, &band);
+  if (pair.bound > enough) in_band = worker.ladder.lines().Enter(region, &band);
   if (in_band) facts = Enter(*in_band, pair.member, worker);
   if (facts) {
     if (network_.architecture.classes() > 2 && by == By::kMoments) {
       // N_c - N_c'' may be more than f, which is what the pair's bound is about.
       Multipliers multipliers;
-      band.most = worker.bounder.Bound(*facts, Question(pair), multipliers, 0, enough).value;
+      band.most = worker.ladder.lines().Bound(*facts, Question(pair), multipliers, 0, enough).value;
     }
     found = band.most;
     if (found > enough) {
+<<<<<<< HEAD
       if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
       // With room for a checker it is enough, still.
       const double asked = enough * (1 - 0x1p-29);
@@ -365,6 +366,12 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
       found = ChargedBound::WithSlack(std::max(found, asked));  // what is below was dropped
       if (bound.level == 0) bound.cut = worker.closer->WidestInput();
       kind = by == By::kWindows ? ProofClosing::Kind::kWindows : ProofClosing::Kind::kMoments;
+=======
+      found = worker.ladder.closer().Bound(worker.ladder.lines(), *facts, band, worker.parameters,
+                                           Question(pair), by, enough, bound.multipliers, expired);
+      if (by != CloserBounder::By::kWindows) bound.cut = worker.ladder.closer().WidestInput();
+      kind = ProofClosing::Kind::kMoments;
+>>>>>>> 1b79fa7
     }
   }
   bound.multipliers = std::move(how.multipliers);
@@ -400,31 +407,20 @@ double RegionWork::CutOf(std::int32_t input, const Interval& side) const {
                                     : options_.domain->CutOf(input, side.lower, side.upper);
 }
 
-SumRanger& RegionWork::Ranger(Worker& worker) const {
-  if (!worker.ranger) worker.ranger = std::make_unique<SumRanger>(network_, root_);
-  return *worker.ranger;
-}
-
 Interval RegionWork::NetworkSum(std::int64_t unit, std::int64_t nodes, Worker& worker) const {
-  return Ranger(worker).NetworkSum(unit, nodes);
+  return worker.ladder.NetworkSum(root_, unit, nodes);
 }
 
 std::vector<Interval> RegionWork::MemberDifferences(std::int32_t member, std::int64_t nodes,
                                                     Worker& worker) const {
   members_.CopyParameters(member, worker.parameters);
-  SumRanger& ranger = Ranger(worker);
-  ranger.Enter(worker.parameters);
-  std::vector<Interval> differences;
-  for (std::int64_t unit = 0; unit < ranger.units(); ++unit) {
-    differences.push_back(ranger.MemberDifference(unit, nodes));
-  }
-  return differences;
+  return worker.ladder.MemberDifferences(root_, worker.parameters, nodes);
 }
 
 void RegionWork::KnowSums(std::vector<Interval> sums,
                           std::span<const std::unique_ptr<Worker>> workers) {
   sums_ = std::move(sums);
-  for (const auto& worker : workers) worker->bounder.KnowSums(&sums_);
+  for (const auto& worker : workers) worker->ladder.lines().KnowSums(&sums_);
 }
 
 }  // namespace lucid::region_search

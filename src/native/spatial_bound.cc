@@ -5,6 +5,7 @@
 
 #include "lucid/data/domain.h"
 #include "lucid/native/bound.h"
+#include "lucid/nn/network.h"
 #include "native/engine.h"
 #include "native/engine_networks.h"
 #include "native/spatial_search.h"
@@ -14,6 +15,9 @@ namespace lucid {
 namespace {
 
 constexpr std::size_t kMostGuides = 20000, kRandomGuides = 2000;
+// With so few inputs boxes can be small all along N's boundary. Rows of data are too few there to
+// say where the next input will be, so random inputs guide, too.
+constexpr std::int64_t kDense = 2;
 
 std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
   Stream stream(0, "spatial guides");
@@ -31,17 +35,34 @@ std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
 
 // In the one spelling that a guard gives inputs, and not too many, evenly spaced.
 std::vector<float> Guides(std::span<const float> given, const Domain& domain) {
-  if (given.empty()) return RandomInputs(domain, kRandomGuides);
+  const bool dense = domain.features() <= kDense;
+  std::vector<float> guides;
+  if (dense || given.empty()) guides = RandomInputs(domain, dense ? kMostGuides : kRandomGuides);
   const auto inputs = static_cast<std::size_t>(domain.features());
   const std::size_t rows = given.size() / inputs, kept = std::min(rows, kMostGuides);
-  std::vector<float> guides;
-  guides.reserve(kept * inputs);
   for (std::size_t k = 0; k < kept; ++k) {
     for (const float value : given.subspan(k * rows / kept * inputs, inputs)) {
       guides.push_back(std::clamp(value, 0.0F, 1.0F) + 0.0F);
     }
   }
   return guides;
+}
+
+// Whether the bounds spare enough of the inputs that a scalar guard noises.
+bool Help(const Network& network, const Certificate& certificate, const SpatialBounds& bounds,
+          std::span<const float> rows, double least_spared) {
+  const Evaluator evaluator(network);
+  const auto inputs = static_cast<std::size_t>(network.architecture.inputs());
+  std::int64_t noised = 0, spared = 0;
+  for (std::size_t at = 0; at + inputs <= rows.size(); at += inputs) {
+    const auto x = rows.subspan(at, inputs);
+    const Decision decision = evaluator.Decide(x);
+    const double confidence = decision.confidence - evaluator.ConfidenceErrorBound();
+    if (confidence > certificate.classes[decision.label].beta_upper) continue;
+    ++noised;
+    spared += confidence > bounds.Bound(decision.label, x);
+  }
+  return static_cast<double>(spared) >= least_spared * static_cast<double>(noised);
 }
 
 }  // namespace
@@ -52,6 +73,9 @@ Status SpatialOptions::Validate() const {
   }
   if (!(time_limit >= 0)) {
     return InvalidInput(fmt::format("time limit {}: must be at least 0", time_limit));
+  }
+  if (!(least_spared >= 0 && least_spared <= 1)) {
+    return InvalidInput(fmt::format("least share spared {}: must be from 0 to 1", least_spared));
   }
   return Ok();
 }
@@ -84,7 +108,11 @@ Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certifi
         {label, certificate.classes[label].beta_upper, certificate.member_error, upper[label]},
         rows, search));
   }
-  return SpatialBounds::Encode(domain.features(), trees);
+  std::string bytes = SpatialBounds::Encode(domain.features(), trees);
+  LUCID_ASSIGN(const SpatialBounds bounds, SpatialBounds::Parse(bytes, "spatial bounds"));
+  if (!Help(ensemble.network(), certificate, bounds, rows, options.least_spared))
+    return std::string();
+  return bytes;
 }
 
 }  // namespace lucid

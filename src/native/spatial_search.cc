@@ -15,10 +15,14 @@
 namespace lucid {
 namespace {
 
-constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
-constexpr std::size_t kRound = 16;   // boxes cut at a time: fixed, so that threads do not show
-constexpr int kSteps = 5;            // of descent, with many inputs
-constexpr double kHardest = 0.3;     // share of a box's guides that pairs are not bounded for yet
+constexpr double kNarrowest = 1e-7;  // an interval of an input this narrow is not cut any more
+// So many boxes are cut at a time. The number is fixed, so that the result does not depend on the
+// number of threads.
+constexpr std::size_t kRound = 16;
+constexpr int kSteps = 5;  // of descent, with many inputs
+// Pairs of a box are bounded until all but this share of its guides are above their bounds. The
+// rest, the hardest to help, waits for smaller boxes.
+constexpr double kHardest = 0.3;
 
 // An input that should be answered as it is: N gives it the class, and no member another one.
 struct Guide {
@@ -26,7 +30,7 @@ struct Guide {
   double confidence = 0;  // at or below f(x)
 };
 
-// A member that may give another class as much, with a bound of where.
+// A member that may give another class as much, and a bound of f where it does.
 struct Pair {
   std::int32_t member = 0, other = 0;
   double bound = 0;

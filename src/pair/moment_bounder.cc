@@ -123,10 +123,9 @@ struct Linear {
   }
 };
 
-}  // namespace
-
-struct MomentBounder::Relaxation {
-  explicit Relaxation(const Network& network)
+// The quadratics q_i of a region, and what multipliers of them prove.
+struct Quadratics {
+  explicit Quadratics(const Network& network)
       : architecture(network.architecture),
         dense(DenseLayers(network)),
         member(DenseLayers(network)) {
@@ -150,14 +149,11 @@ struct MomentBounder::Relaxation {
     bool same;  // of a difference too small to matter
   };
 
-  // --- The quadratics of a region. ---
-
   void Enter(const PairFacts& ranges, std::span<const float> parameters,
              const PairQuestion& question, const Band& band) {
     FindOpen(ranges);
     Propagate(ranges, parameters, question);
     AddConstraints(ranges, band);
-    widest = WidestBy([&](Index i) { return upper[1 + i] - lower[1 + i]; });
   }
 
   static bool Inactive(const PairRanges& r, Index k) { return r.u[k] <= 0 && r.u[k] + r.b[k] <= 0; }
@@ -432,28 +428,75 @@ struct MomentBounder::Relaxation {
     return std::isfinite(proved) ? proved : kInfinity;
   }
 
-  // --- Multipliers. ---
+  // The input with the largest measure that has a length; -1: none has.
+  template <class Measure>
+  std::int32_t WidestBy(const Measure& measure) const {
+    std::int32_t found = -1;
+    double most = -1;
+    for (Index i = 0; i < inputs; ++i) {
+      if (upper[1 + i] - lower[1 + i] <= 4 * kThinnest || !(measure(i) > most)) continue;
+      most = measure(i);
+      found = static_cast<std::int32_t>(i);
+    }
+    return found;
+  }
+
+  bool IsFree(Index i) const { return free[static_cast<std::size_t>(i)] != 0; }
+
+  const Architecture architecture;
+  const std::vector<DenseLayer> dense;
+  std::vector<DenseLayer> member;
+  Index inputs = 0, hidden = 0, n = 0;  // n: of v
+  std::vector<Index> first_slot;        // of a layer's multipliers, when saved
+  std::vector<Open> open;
+  struct Narrow {
+    double sum = 0, delta = 0;
+  };
+  std::vector<Narrow> narrow;  // of every layer
+  Linear products;             // z - z^ and delta - d^ of every open neuron; f - least, most - f
+  struct {
+    VectorXd value, size;
+  } f, leak;  // leak: f - g + err
+  std::vector<Term> terms;
+  std::vector<std::size_t> first_term;  // of every constraint
+  std::vector<char> free, boxes;        // of every constraint: an equation; concave
+  std::vector<Index> slots;
+  std::vector<double> scales;  // about how large a constraint's value gets
+  VectorXd lower, upper;       // of v
+};
+
+}  // namespace
+
+// Multipliers that prove a small bound.
+struct MomentBounder::Relaxation {
+  explicit Relaxation(const Network& network) : form(network) {}
+
+  void Enter(const PairFacts& pair, std::span<const float> parameters, const PairQuestion& question,
+             const Band& band) {
+    form.Enter(pair, parameters, question, band);
+    widest = form.WidestBy([&](Index i) { return form.upper[1 + i] - form.lower[1 + i]; });
+  }
 
   // max leak . X_0 over X >= 0 with X_00 = 1 and q_i(X) >= 0: a primal-dual method with the
   // HKM direction, predictor and corrector. Keeps S(y) positive definite, so that every step's
   // multipliers prove something. All of it in plain double: what comes out is advice.
   double Solve(double enough, std::vector<float>& saved, const std::function<bool()>& expired) {
-    const auto m = static_cast<Index>(free.size());
+    const auto m = static_cast<Index>(form.free.size());
     solved = false;
-    const MatrixXd identity = MatrixXd::Identity(n, n);
+    const MatrixXd identity = MatrixXd::Identity(form.n, form.n);
     VectorXd y(m);
     MatrixXd s;
     if (!StartMultipliers(saved, y)) return kInfinity;
-    Slack(y, true, s);
+    form.Slack(y, true, s);
     Eigen::LLT<MatrixXd> factor(s);
     if (factor.info() != Eigen::Success) return kInfinity;
     MatrixXd inverse = factor.solve(identity);
     const double begin = 1 / inverse(0, 0);
     MatrixXd x = begin * inverse;
     VectorXd slack = VectorXd::Zero(m);  // q_i(X)
-    double barriers = static_cast<double>(n);
+    double barriers = static_cast<double>(form.n);
     for (Index i = 0; i < m; ++i) {
-      if (IsFree(i)) continue;
+      if (form.IsFree(i)) continue;
       slack[i] = begin / y[i];
       ++barriers;
     }
@@ -476,7 +519,7 @@ struct MomentBounder::Relaxation {
       const double gap = (x.cwiseProduct(s).sum() + Product(slack, y)) / barriers;
       MatrixXd ds;
       VectorXd dy = solve(-cost);
-      Slack(dy, false, ds);
+      form.Slack(dy, false, ds);
       MatrixXd dx = -x - Symmetric(x * ds * inverse);
       VectorXd dslack = -slack - ByMultiplier(slack.cwiseProduct(dy), y);
       double primal = std::min({1.0, LargestStep(x, dx, 1), LargestStep(slack, dslack)});
@@ -491,14 +534,14 @@ struct MomentBounder::Relaxation {
       const VectorXd second_slack = ByMultiplier(dslack.cwiseProduct(dy), y);
       const VectorXd ones = ByMultiplier(VectorXd::Ones(m), y);
       dy = solve(next * (Values(inverse) + ones) - cost - Values(second) - second_slack);
-      Slack(dy, false, ds);
+      form.Slack(dy, false, ds);
       dx = next * inverse - x - Symmetric(x * ds * inverse) - second;
       dslack = next * ones - slack - ByMultiplier(slack.cwiseProduct(dy), y) - second_slack;
       primal = std::min(
           {1.0, kBack * LargestStep(x, dx, 1 / kBack), kBack * LargestStep(slack, dslack)});
       dual = std::min({1.0, kBack * LargestStep(s, ds, 1 / kBack), kBack * LargestStep(y, dy)});
       const VectorXd trial = y + dual * dy;
-      Slack(trial, true, s);
+      form.Slack(trial, true, s);
       factor.compute(s);
       if (factor.info() != Eigen::Success || !trial.allFinite()) break;
       y = trial;
@@ -509,7 +552,8 @@ struct MomentBounder::Relaxation {
       solved = feasible && next * barriers < kNear * std::abs(y[m - 1]);
       if (solved) break;
     }
-    widest = WidestBy([&](Index i) { return y[i] * scales[static_cast<std::size_t>(i)]; });
+    widest =
+        form.WidestBy([&](Index i) { return y[i] * form.scales[static_cast<std::size_t>(i)]; });
     return ProveSaved(y, saved);
   }
 
@@ -518,59 +562,46 @@ struct MomentBounder::Relaxation {
   double ProveSaved(VectorXd y, std::vector<float>& saved) const {
     double proved = kInfinity;
     for (const double more : {0.0, 1e-6, 1e-5, 1e-4}) {
-      saved.assign(static_cast<std::size_t>(first_slot.back()) + 1, 0);
+      saved.assign(static_cast<std::size_t>(form.first_slot.back()) + 1, 0);
       for (Index i = 0; i + 1 < y.size(); ++i) {
         const auto at = static_cast<std::size_t>(i);
-        float& kept = saved[static_cast<std::size_t>(slots[at])];
-        kept = static_cast<float>(boxes[at] != 0 ? y[i] * (1 + more) : y[i]);
+        float& kept = saved[static_cast<std::size_t>(form.slots[at])];
+        kept = static_cast<float>(form.boxes[at] != 0 ? y[i] * (1 + more) : y[i]);
         y[i] = kept;
       }
-      proved = Prove(y);
+      proved = form.Prove(y);
       if (std::isfinite(proved)) break;
     }
     return proved;
   }
-
-  // The input with the largest measure that has a length; -1: none has.
-  template <class Measure>
-  std::int32_t WidestBy(const Measure& measure) const {
-    std::int32_t found = -1;
-    double most = -1;
-    for (Index i = 0; i < inputs; ++i) {
-      if (upper[1 + i] - lower[1 + i] <= 4 * kThinnest || !(measure(i) > most)) continue;
-      most = measure(i);
-      found = static_cast<std::int32_t>(i);
-    }
-    return found;
-  }
-
-  bool IsFree(Index i) const { return free[static_cast<std::size_t>(i)] != 0; }
 
   // Multipliers with a positive definite slack: large ones of the boxes, which are concave; or
   // mostly those of a region around this one, whose slack is close to singular by itself.
   bool StartMultipliers(const std::vector<float>& saved, VectorXd& y) const {
     const Index m = y.size();
     double share = 0;
-    for (Index i = 1; i < n; ++i) {
-      share += std::abs(leak.value(i)) * 0.5 * (upper[i] - lower[i]) / static_cast<double>(n);
+    for (Index i = 1; i < form.n; ++i) {
+      share += std::abs(form.leak.value(i)) * 0.5 * (form.upper[i] - form.lower[i]) /
+               static_cast<double>(form.n);
     }
     share = std::max(share, 1e-12);
-    bool warm = saved.size() == static_cast<std::size_t>(first_slot.back()) + 1;
+    bool warm = saved.size() == static_cast<std::size_t>(form.first_slot.back()) + 1;
     double weight = 1;
     for (int attempt = 0; attempt < 24; ++attempt) {
       for (Index i = 0; i + 1 < m; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        const double own = IsFree(i) ? 0 : (boxes[at] ? weight : kStartSmall) * share / scales[at];
+        const double own =
+            form.IsFree(i) ? 0 : (form.boxes[at] ? weight : kStartSmall) * share / form.scales[at];
         y[i] = own;
         if (!warm) continue;
-        y[i] = (1 - kFresh) * saved[static_cast<std::size_t>(slots[at])] + kFresh * own;
+        y[i] = (1 - kFresh) * saved[static_cast<std::size_t>(form.slots[at])] + kFresh * own;
       }
       y[m - 1] = 0;
       MatrixXd s;
-      Slack(y, true, s);
-      const Eigen::LLT<MatrixXd> factor(MatrixXd(s.bottomRightCorner(n - 1, n - 1)));
+      form.Slack(y, true, s);
+      const Eigen::LLT<MatrixXd> factor(MatrixXd(s.bottomRightCorner(form.n - 1, form.n - 1)));
       if (factor.info() == Eigen::Success) {
-        const VectorXd r = s.col(0).tail(n - 1);
+        const VectorXd r = s.col(0).tail(form.n - 1);
         const double least = -s(0, 0) + r.dot(factor.solve(r));
         y[m - 1] = least + (warm ? kNextSlack : kFirstSlack) * std::max(std::abs(least), share);
         if (std::isfinite(y[m - 1])) return true;
@@ -583,12 +614,14 @@ struct MomentBounder::Relaxation {
 
   // -q_i(M) of every constraint.
   VectorXd Values(const MatrixXd& m) const {
-    const MatrixXd with = m * products.value;
-    VectorXd values = VectorXd::Zero(static_cast<Index>(free.size()));
-    for (const Term& term : terms) {
-      const double value = term.q < n   ? m(term.p, term.q)
-                           : term.p < n ? with(term.p, term.q - n)
-                                        : products.value.col(term.p - n).dot(with.col(term.q - n));
+    const MatrixXd with = m * form.products.value;
+    VectorXd values = VectorXd::Zero(static_cast<Index>(form.free.size()));
+    for (const Term& term : form.terms) {
+      const double value =
+          term.q < form.n ? m(term.p, term.q)
+          : term.p < form.n
+              ? with(term.p, term.q - form.n)
+              : form.products.value.col(term.p - form.n).dot(with.col(term.q - form.n));
       values[term.constraint] -= term.c * value;
     }
     return values;
@@ -596,13 +629,13 @@ struct MomentBounder::Relaxation {
 
   // All products p.Mq of rows of v and columns of `products`.
   MatrixXd Gram(const MatrixXd& m) const {
-    const Index columns = products.value.cols();
-    const MatrixXd with = m * products.value;
-    MatrixXd gram(n + columns, n + columns);
-    gram.topLeftCorner(n, n) = m;
-    gram.topRightCorner(n, columns) = with;
-    gram.bottomLeftCorner(columns, n) = with.transpose();
-    gram.bottomRightCorner(columns, columns).noalias() = products.value.transpose() * with;
+    const Index columns = form.products.value.cols();
+    const MatrixXd with = m * form.products.value;
+    MatrixXd gram(form.n + columns, form.n + columns);
+    gram.topLeftCorner(form.n, form.n) = m;
+    gram.topRightCorner(form.n, columns) = with;
+    gram.bottomLeftCorner(columns, form.n) = with.transpose();
+    gram.bottomRightCorner(columns, columns).noalias() = form.products.value.transpose() * with;
     return gram;
   }
 
@@ -612,13 +645,13 @@ struct MomentBounder::Relaxation {
                  const VectorXd& y, MatrixXd& schur) const {
     const MatrixXd of_x = Gram(x), of_s = Gram(inverse);
     schur.setZero(y.size(), y.size());
-    for (const Term& one : terms) {
+    for (const Term& one : form.terms) {
       const double *xp = of_x.col(one.p).data(), *xq = of_x.col(one.q).data();
       const double *sp = of_s.col(one.p).data(), *sq = of_s.col(one.q).data();
       double* out = schur.col(one.constraint).data();
-      for (std::size_t t = first_term[static_cast<std::size_t>(one.constraint)]; t < terms.size();
-           ++t) {
-        const Term& two = terms[t];
+      for (std::size_t t = form.first_term[static_cast<std::size_t>(one.constraint)];
+           t < form.terms.size(); ++t) {
+        const Term& two = form.terms[t];
         out[two.constraint] += 0.25 * one.c * two.c *
                                (sq[two.p] * xp[two.q] + sq[two.q] * xp[two.p] +
                                 sp[two.p] * xq[two.q] + sp[two.q] * xq[two.p]);
@@ -630,18 +663,18 @@ struct MomentBounder::Relaxation {
   // v / y of the inequalities, 0 of the equations.
   VectorXd ByMultiplier(const VectorXd& v, const VectorXd& y) const {
     VectorXd out(v.size());
-    for (Index i = 0; i < v.size(); ++i) out[i] = IsFree(i) ? 0 : v[i] / y[i];
+    for (Index i = 0; i < v.size(); ++i) out[i] = form.IsFree(i) ? 0 : v[i] / y[i];
     return out;
   }
   double Product(const VectorXd& slack, const VectorXd& y) const {
     double sum = 0;
-    for (Index i = 0; i < y.size(); ++i) sum += IsFree(i) ? 0 : slack[i] * y[i];
+    for (Index i = 0; i < y.size(); ++i) sum += form.IsFree(i) ? 0 : slack[i] * y[i];
     return sum;
   }
   double LargestStep(const VectorXd& v, const VectorXd& d) const {
     double step = kInfinity;
     for (Index i = 0; i < v.size(); ++i) {
-      if (!IsFree(i) && d[i] < 0) step = std::min(step, -v[i] / d[i]);
+      if (!form.IsFree(i) && d[i] < 0) step = std::min(step, -v[i] / d[i]);
     }
     return step;
   }
@@ -652,26 +685,8 @@ struct MomentBounder::Relaxation {
     return 0;
   }
 
-  const Architecture architecture;
-  const std::vector<DenseLayer> dense;
-  std::vector<DenseLayer> member;
-  Index inputs = 0, hidden = 0, n = 0;  // n: of v
-  std::vector<Index> first_slot;        // of a layer's multipliers, when saved
-  std::vector<Open> open;
-  struct Narrow {
-    double sum = 0, delta = 0;
-  };
-  std::vector<Narrow> narrow;  // of every layer
-  Linear products;             // z - z^ and delta - d^ of every open neuron; f - least, most - f
-  struct {
-    VectorXd value, size;
-  } f, leak;  // leak: f - g + err
-  std::vector<Term> terms;
-  std::vector<std::size_t> first_term;  // of every constraint
-  std::vector<char> free, boxes;        // of every constraint: an equation; concave
-  std::vector<Index> slots;
-  std::vector<double> scales;  // about how large a constraint's value gets
-  VectorXd lower, upper;       // of v
+  using Term = Quadratics::Term;
+  Quadratics form;
   std::int32_t widest = -1;
   bool solved = false;  // near its optimum; else the solver could not go on
 };

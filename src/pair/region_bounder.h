@@ -1,10 +1,21 @@
 // Upper bounds of how confidently N can give a class where a member gives another, over a region of
 // inputs: the differential linear bounds of the native engine.
 //
-// Follows N's weighted sums z^ and the member's differences d^ = z^_member - z^ together:
+// N is the network that is asked, W and b are its weights and biases. The member P has weights
+// W' = W + dW and biases b + db. c is a class, f is N's confidence in it: output c minus the
+// largest other output, so that f <= N_c - N_c' for any class c' != c. An input leaks to the class
+// c'' if g = P_c - P_c'' <= err. A bound of the pair is a number such that no input with a larger f
+// leaks.
+//
+// A bound is found in steps, each a function of the one before: what is known of N in the region,
+// and of the member there (pair_facts.h); the bound as a function of its multipliers
+// (dual_bound.h); good multipliers (multiplier_search.h); and where to cut the region
+// (split_advice.h).
+//
+// N's weighted sums z^ and the member's differences d^ = z^_member - z^ are followed together:
 //   z^ = W z + b,   d^ = W' delta + dW z + db,   z = relu(z^),   delta = relu(z^ + d^) - z.
-// For any multiplier lambda >= 0 of the constraint g <= err, any class c' != c, and any numbers
-// A_k, D_k for the hidden neurons k, with f <= N_c - N_c' and g = P_c - P_c'':
+// For any multiplier lambda >= 0 of the constraint g <= err and any numbers A_k, D_k for the hidden
+// neurons k:
 //   f <= f - lambda (g - err) <= constant + max_x (coefficients . x)
 //        + sum_k max over (z^, d^) in polygon_k of (cz_k z + cd_k delta - A_k z^ - D_k d^),
 // where cz, cd are what W^T A + dW^T D and W'^T D of the layer above (or the outputs) give: weak
@@ -13,7 +24,7 @@
 // phases that the region fixes; each term is piecewise linear, hence largest at one of eleven
 // points.
 //
-// Rounding: every sum here has at most n = 2 (units + inputs) + 64 terms. With gamma = gamma_n and
+// Rounding: every sum has at most n = 2 (units + inputs) + 64 terms. With gamma = gamma_n and
 // s_k = sum_j |W_kj| |z_j| + |W'_kj| |delta_j| + |dW_kj| |z_j| + |b_k| + |db_k| (at or above |z^_k|
 // and |d^_k|, and what the exact coefficients of neuron k's row add up to), computing coefficients,
 // peaks and sums in plain double changes the bound by at most
@@ -30,12 +41,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "lucid/nn/network.h"
+#include "numeric/rounding.h"
 #include "pair/multiplier_search.h"
 #include "pair/pair_facts.h"
 #include "pair/recycled.h"
@@ -112,8 +123,7 @@ class RegionBounder {
 
   // Where to cut (split_advice.h).
   SplitAdvice Advise(const PairFacts& pair, const PairQuestion& question,
-                     const Multipliers& multipliers,
-                     double target = std::numeric_limits<double>::infinity()) {
+                     const Multipliers& multipliers, double target = kInfinity) {
     return AdviseSplit(pair, question, multipliers, target, work_);
   }
   std::optional<PhaseSplit> OpenPhase(const PairFacts& pair, const PairQuestion& question,

@@ -11,8 +11,11 @@ namespace {
 
 constexpr double kTiny = 1e-300;  // keeps a ratio of widths finite
 constexpr int kSideSteps = 5;     // away from lambda, for a maximiser on the other side
+// A neuron's second phase is advised if it loses at least this many times as much as the first one.
 constexpr double kOtherPhase = 1;
-constexpr double kRealShare = 0.15;  // of what a bound is above the target
+// Two maximisers are separated if f - g of a real input, less the target, is more than this share
+// of what the bound is above the target.
+constexpr double kRealShare = 0.15;
 
 // A maximiser of the Lagrangian: half of what the relaxation's optimum is mixed from.
 struct Side {

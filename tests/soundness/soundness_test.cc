@@ -18,7 +18,7 @@
 #include "numeric/rounding.h"
 #include "paper/milp_bound.h"
 #include "paper/test_support.h"
-#include "soundness/oracle.h"
+#include "support/oracle.h"
 
 namespace lucid {
 namespace {

@@ -22,7 +22,7 @@
 #include "lucid/check/check.h"
 #include "lucid/native/bound.h"
 #include "pair/test_support.h"
-#include "soundness/line_oracle.h"
+#include "support/line_oracle.h"
 
 namespace lucid {
 namespace {

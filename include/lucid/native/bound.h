@@ -64,6 +64,13 @@ struct NativeBoundOptions : BoundOptions {
   std::string Canonical() const;
 };
 
+<<<<<<< HEAD
+=======
+// Whether the native engine bounds such networks by means that a proof knows, all of them.
+// (Windows, which it uses for convolutions, no proof knows yet: with a proof it leaves them out.)
+bool CanBeProved(const Architecture& architecture);
+
+>>>>>>> 1b79fa7
 // The native engine for every class. Ensures: the bounds of the certificate are proved (see
 // ClassBound); they are those of the last finished round when a limit or a stop ends it. Killed at
 // any moment, it loses what it did since the journal was last written, some 30 seconds. Errors:
@@ -83,6 +90,9 @@ struct SpatialOptions {
   std::int64_t leaves = 4096;  // boxes of a class, at most
   double time_limit = 30;      // seconds for all classes together
   int threads = 0;             // 0: all cores
+  // The bounds are worth a file if they spare at least this share of the guiding inputs that the
+  // scalar guard noises. With many inputs boxes are too coarse for that.
+  double least_spared = 0.05;
 
   Status Validate() const;
 };
@@ -91,7 +101,7 @@ struct SpatialOptions {
 // where it helps inputs like `guides` (rows x inputs; the training data, say; where there are none,
 // random inputs of the domain). They say where bounds should be tight, never what they are. `upper`
 // is BoundMembers' answer for certificate.member_error. Ended by the leaves, the time, a stop, or
-// when nothing is left to gain: every end gives valid bounds.
+// when nothing is left to gain: every end gives valid bounds. Empty: they spare too few inputs.
 Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
                                          const std::vector<std::vector<double>>& upper,
                                          std::span<const float> guides,

@@ -1,4 +1,4 @@
-#include "soundness/line_oracle.h"
+#include "support/line_oracle.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "soundness/oracle.h"
+#include "support/oracle.h"
 
 #include <algorithm>
 #include <array>
