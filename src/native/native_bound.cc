@@ -30,7 +30,6 @@ constexpr double kAbsoluteGap = 1e-6;
 constexpr double kWorthGoingOn = 0.1, kShareWorthGoingOn = 0.02;
 // The relative room that a bound leaves for the rounding of the program that checks it.
 constexpr double kCheckerSlack = 0x1p-30;
-<<<<<<< HEAD
 
 // What is written down of a proved bound.
 double Recorded(double upper) { return Up(upper * (1 + kCheckerSlack)); }
@@ -42,14 +41,10 @@ RegionDecision DecisionOn(double bound) {
   while (target > 0 && Recorded(target) > bound) target = NextDown(target);
   return {std::max(target, 0.0), bound};
 }
-// Of the attack. Few inputs are searched through at once; with many, a better witness saves more
-// than it costs, and where there is time several attacks find what one misses. (The search itself
-// improves it.)
-=======
+
 // How much work goes into attacks before the search begins. With few inputs the search is short,
 // and a small attack is enough. With many inputs a better witness saves more time than it costs,
 // and several attacks find what one misses. (The search improves the witness, too.)
->>>>>>> 1b79fa7
 struct Effort {
   std::int64_t pool = 900, local_searches = 600;
   int attacks = 1;

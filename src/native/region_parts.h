@@ -67,14 +67,8 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-<<<<<<< HEAD
-  Recycled<RegionFacts> domain;       // while all pairs are bounded over the whole domain
-  std::unique_ptr<SumRanger> ranger;  // these two where they are needed
-  std::unique_ptr<CloserBounder> closer;
+  Recycled<RegionFacts> domain;           // while all pairs are bounded over the whole domain
   std::unique_ptr<ClaimChecker> checker;  // while a proof is written
-=======
-  Recycled<RegionFacts> domain;  // while all pairs are bounded over the whole domain
->>>>>>> 1b79fa7
 };
 
 inline std::vector<std::unique_ptr<Worker>> MakeWorkers(const Network& network, std::int32_t label,

@@ -35,7 +35,7 @@ class RegionSearch {
                           ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
                           : 0),
         boxes_(static_cast<std::size_t>(members.count()), 0),
-        in_vain_(static_cast<std::size_t>(members.count() * network.architecture.classes())) {}
+        unreached_(static_cast<std::size_t>(members.count() * network.architecture.classes())) {}
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -316,21 +316,22 @@ class RegionSearch {
       if (!done) return false;
       work_.KnowSums(std::move(sums), workers_);
     }
-    LUCID_ASSIGN(const bool done, ForEach(slow_.size(), [&](std::size_t i, Worker& worker) {
-                   const auto [member, effort] = slow_[i];
+    LUCID_ASSIGN(const bool done, ForEach(to_narrow_.size(), [&](std::size_t i, Worker& worker) {
+                   const auto [member, effort] = to_narrow_[i];
                    work_.KnowDifferences(
                        member, work_.MemberDifferences(member, nodes(effort * kNodesForDifferences),
                                                        worker));
                  }));
-    if (done) slow_.clear();
+    if (done) to_narrow_.clear();
     return done;
   }
   void CountBound(const RegionPair& pair) {
     const std::int64_t asked = ++asked_[static_cast<std::size_t>(pair.member)];
     for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
-      if (asked == effort * (options_.narrow_after / 4 + 1)) slow_.push_back({pair.member, effort});
+      if (asked != effort * (options_.narrow_after / 4 + 1)) continue;
+      to_narrow_.push_back({pair.member, effort});
     }
-    if (asked == closer_after_) hard_.push_back({pair.member, pair.other, 0, pair.lambda});
+    if (asked == closer_after_) to_look_at_.push_back({pair.member, pair.other, 0, pair.lambda});
   }
 
   Result<bool> BoundCloser(std::vector<CloserBox>& boxes) {
@@ -362,20 +363,21 @@ class RegionSearch {
     return done;
   }
 
-  // Of the pairs that have turned out to be hard, over the whole domain.
+  // Bounds the hard pairs over the whole domain, by windows or moments.
   Result<bool> LookCloser() {
-    if (hard_.empty()) return true;
+    if (to_look_at_.empty()) return true;
     for (RegionNode& node : state_.open) FindReasons(node);
     std::make_heap(state_.open.begin(), state_.open.end());
-    for (RegionPair& pair : hard_) pair.bound = state_.LargestBound(pair);
-    LUCID_ASSIGN(const bool attacked, AttackMembers(hard_));
+    for (RegionPair& pair : to_look_at_) pair.bound = state_.LargestBound(pair);
+    LUCID_ASSIGN(const bool attacked, AttackMembers(to_look_at_));
     if (!attacked) return false;
-    while (!hard_.empty()) {
+    while (!to_look_at_.empty()) {
       const std::size_t most = UsesWindows() ? kLooks : kRoundPairs;
-      const auto end = hard_.begin() + static_cast<std::ptrdiff_t>(std::min(hard_.size(), most));
-      LUCID_ASSIGN(const bool done, LookAt({hard_.begin(), end}));
+      const auto end =
+          to_look_at_.begin() + static_cast<std::ptrdiff_t>(std::min(to_look_at_.size(), most));
+      LUCID_ASSIGN(const bool done, LookAt({to_look_at_.begin(), end}));
       if (!done) return false;
-      hard_.erase(hard_.begin(), end);
+      to_look_at_.erase(to_look_at_.begin(), end);
       CountMemory();
       Report();
     }
@@ -393,14 +395,14 @@ class RegionSearch {
       for (const CloserBox& look : looks) state_.Limit(look.pair);
       return false;
     }
-    for (CloserBox& hard : looks) {
+    for (CloserBox& look : looks) {
       ++state_.bounds;
-      CountLevel(hard);
-      if (hard.pair.bound <= CloserBounder::Close(network_.architecture) * work_.target) {
-        hard.pair.share = state_.Withdraw(hard.pair);
-        PushCloser(std::move(hard));
+      CountLevel(look);
+      if (look.pair.bound <= CloserBounder::Close(network_.architecture) * work_.target) {
+        look.pair.share = state_.Withdraw(look.pair);
+        PushCloser(std::move(look));
       } else {
-        state_.Limit(hard.pair);
+        state_.Limit(look.pair);
       }
     }
     return true;
@@ -443,20 +445,20 @@ class RegionSearch {
   // What to ask windows for next, of a pair over the whole domain; 0: cutting it does more.
   double Level(const RegionNode& node) {
     if (node.region.box != work_.root() || !UsesWindows()) return 0;
-    const double in_vain = InVain(node.alive.front());
-    const double low = std::max(in_vain, work_.target);
+    const double unreached = Unreached(node.alive.front());
+    const double low = std::max(unreached, work_.target);
     if (node.bound > kNearLevels * low) return 0.5 * (low + node.bound);
-    return work_.target > kNearLevels * in_vain ? work_.target : 0;
+    return work_.target > kNearLevels * unreached ? work_.target : 0;
   }
   void CountLevel(const CloserBox& box) {
     const double asked = std::max(box.level, work_.target);
-    if (box.level > 0 && box.pair.bound > asked) InVain(box.pair) = asked;
+    if (box.level > 0 && box.pair.bound > asked) Unreached(box.pair) = asked;
   }
   bool UsesWindows() const { return WindowBounder::Fits(network_.architecture); }
-  double& InVain(const RegionPair& pair) {
-    return in_vain_[static_cast<std::size_t>(pair.member) *
-                        static_cast<std::size_t>(network_.architecture.classes()) +
-                    static_cast<std::size_t>(pair.other)];
+  double& Unreached(const RegionPair& pair) {
+    return unreached_[static_cast<std::size_t>(pair.member) *
+                          static_cast<std::size_t>(network_.architecture.classes()) +
+                      static_cast<std::size_t>(pair.other)];
   }
 
   // As Round, for boxes that are looked at closely. Those of a saved search are bounded anew.
@@ -747,15 +749,15 @@ class RegionSearch {
   RegionWork work_;
   const std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::int64_t> asked_;  // how often each member was bounded
-  struct Slow {
+  struct ToNarrow {
     std::int32_t member;
     std::int64_t effort;
   };
-  std::vector<Slow> slow_;           // members that are to have narrower ranges
-  const std::int64_t closer_after_;  // 0: never
-  std::vector<std::int32_t> boxes_;  // of every member, of its own
-  std::vector<double> in_vain_;      // what windows were asked for, of every pair
-  std::vector<RegionPair> hard_;     // pairs that are to be looked at closely
+  std::vector<ToNarrow> to_narrow_;     // members that are to have narrower ranges
+  const std::int64_t closer_after_;     // 0: never
+  std::vector<std::int32_t> boxes_;     // of every member, of its own
+  std::vector<double> unreached_;       // the largest level of every pair that windows missed
+  std::vector<RegionPair> to_look_at_;  // pairs that are to be looked at closely
   RegionState state_;
   double in_hand_ = 0;       // the largest bound of boxes that are out of state_.open for a while
   std::int64_t memory_ = 0;  // of state_.open

@@ -357,21 +357,14 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     }
     found = band.most;
     if (found > enough) {
-<<<<<<< HEAD
-      if (!worker.closer) worker.closer = std::make_unique<CloserBounder>(network_);
+      CloserBounder& closer = worker.ladder.closer();
       // With room for a checker it is enough, still.
       const double asked = enough * (1 - 0x1p-29);
-      found = worker.closer->Bound(worker.bounder, *facts, band, worker.parameters, Question(pair),
-                                   by, asked, how, expired);
+      found = closer.Bound(worker.ladder.lines(), *facts, band, worker.parameters, Question(pair),
+                           by, asked, how, expired);
       found = ChargedBound::WithSlack(std::max(found, asked));  // what is below was dropped
-      if (bound.level == 0) bound.cut = worker.closer->WidestInput();
+      if (bound.level == 0) bound.cut = closer.WidestInput();
       kind = by == By::kWindows ? ProofClosing::Kind::kWindows : ProofClosing::Kind::kMoments;
-=======
-      found = worker.ladder.closer().Bound(worker.ladder.lines(), *facts, band, worker.parameters,
-                                           Question(pair), by, enough, bound.multipliers, expired);
-      if (by != CloserBounder::By::kWindows) bound.cut = worker.ladder.closer().WidestInput();
-      kind = ProofClosing::Kind::kMoments;
->>>>>>> 1b79fa7
     }
   }
   bound.multipliers = std::move(how.multipliers);

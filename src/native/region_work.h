@@ -94,13 +94,9 @@ class RegionWork {
                                     Expansion& expansion) const;
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
-<<<<<<< HEAD
-  SumRanger& Ranger(Worker& worker) const;
   // Makes a fresh claim about the region true, or takes it back. `before`: the pair as it was.
   void Confirm(const Region& region, const RegionPair& before, Outcome& outcome,
                Worker& worker) const;
-=======
->>>>>>> 1b79fa7
   // Why a bound of BoundBest holds, and what the bound is with room for a checker's rounding.
   std::shared_ptr<PairProof> WhyOf(const RegionPair& pair, const PairFacts& facts,
                                    const PairQuestion& question, const Multipliers& multipliers,

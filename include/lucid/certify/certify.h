@@ -43,11 +43,7 @@ struct CertifySummary {
   Promise promise;                // that the run keeps with it
   bool finished = false;          // every class that was asked for ended by itself
   bool guided = true;             // false: the spatial bounds had no training data to go by
-<<<<<<< HEAD
-=======
   bool boxes_help = true;         // false: spatial bounds were not written, they spare too little
-  bool unproved_windows = false;  // a proof was wanted, and convolutions have none
->>>>>>> 1b79fa7
 };
 
 // Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.

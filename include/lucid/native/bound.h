@@ -64,13 +64,6 @@ struct NativeBoundOptions : BoundOptions {
   std::string Canonical() const;
 };
 
-<<<<<<< HEAD
-=======
-// Whether the native engine bounds such networks by means that a proof knows, all of them.
-// (Windows, which it uses for convolutions, no proof knows yet: with a proof it leaves them out.)
-bool CanBeProved(const Architecture& architecture);
-
->>>>>>> 1b79fa7
 // The native engine for every class. Ensures: the bounds of the certificate are proved (see
 // ClassBound); they are those of the last finished round when a limit or a stop ends it. Killed at
 // any moment, it loses what it did since the journal was last written, some 30 seconds. Errors:
