@@ -204,6 +204,27 @@ TEST(ProofOfWindows, EveryChangedByteIsHarmless) {
   EXPECT_GT(refused, 50);
 }
 
+// N has x1 - x2 against 0.25, the member against 0.75: leaks go up to 0.5, and with lambda 1 the
+// bound is 0.5 exactly. One percent less is refused, after any number of rounds.
+TEST(ProofOfWindows, ALeakIsWhereItIs) {
+  using enum HiddenLayer::Kind;
+  const auto make = [](float constant) {
+    return Network{Hidden({{kConv, 3, 2, 1}}, 2, 2),
+                   {1, 0, 0, 1, 0, 0, 0, 0, 0.25F, 1, -1, 0, 0, 0, 4 * constant, 0, 0}};
+  };
+  const Network network = make(0.25F), member = make(0.75F);
+  const ProofWindows::Pair pair{
+      {{0, 0}, {1, 1}, {}}, std::nullopt, member.parameters, {0, 1, 1, 0}, Ties::kRule};
+  ProofWindows checker(network);
+  ProofCase by{ProofCase::Kind::kWindows};
+  by.rounds.push_back({{0, 1}, true, 1, {}, {0, 0}, {0, 0}});
+  for (int more = 0; more < 3; ++more) {
+    EXPECT_LE(checker.Bound(pair, {&by, 1}, 0.5000001), 0.5000001);
+    EXPECT_GT(checker.Bound(pair, {&by, 1}, 0.495), 0.495) << "UNSOUND";
+    by.rounds.push_back({{0, 1}, false, 0, {}, {}, {0, 0}});
+  }
+}
+
 TEST(ProofOfWindows, WhatIsNoTreeOfCasesIsRefused) {
   using Kind = ProofCase::Kind;
   const ProofCase cut{Kind::kMemberPhase, 0, 1};
