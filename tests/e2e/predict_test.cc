@@ -92,9 +92,9 @@ TEST_F(PredictTest, TellsNothingButLabels) {
   EXPECT_EQ(document["mechanism"], "krr");
   std::vector<std::string> fields;
   for (const auto& [name, value] : document.items()) fields.push_back(name);
-  EXPECT_THAT(fields,
-              testing::UnorderedElementsAre("rows", "classes", "guard", "mechanism", "epsilon",
-                                            "effective_epsilon", "labels", "certificate"));
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("rows", "classes", "guard", "mechanism",
+                                                    "epsilon", "effective_epsilon", "labels",
+                                                    "certificate", "promise"));
   const Outcome names = Run("predict r --input p/test.csv --epsilon 1 --mechanism krr --names");
   const std::vector<std::string> lines = Lines(names.out);
   for (std::size_t i = 0; i < document["labels"].size(); ++i) {
