@@ -142,7 +142,9 @@ TEST_F(Tamper, AnEditedManifestIsRefused) {
   } edits[] = {
       {"/members", "contradict", 29},
       {"/partial", "contradict", true},
-      {"/data/rows", "contradict", 4'000'000'000'000'000'000},
+      {"/data/rows", "run key", 31},
+      {"/data/rows", "run key", 4'000'000'000'000'000'000},
+      {"/units", "run key", 29},
       {"/data/rows", "data/rows", "30"},
       {"/data/schema", "schema", "column,kind,offset,divisor,categories\n"},
       {"/architecture", "run key", "2 > dense 6 > dense 7 > 2"},
@@ -163,7 +165,12 @@ TEST_F(Tamper, AnEditedManifestIsRefused) {
   }
   // Rows and members together: the memory for so many networks is never asked for.
   auto json = nlohmann::ordered_json::parse(text);
-  json["members"] = json["units"] = json["data"]["rows"] = 2'000'000'000;
+  constexpr std::int64_t kMany = 2'000'000'000;
+  json["members"] = json["units"] = json["data"]["rows"] = kMany;
+  const Manifest m = ParseManifest(text, "run").value();
+  json["hashes"]["run_key"] = RunKey(2, {m.schema_digest, m.train_digest, kMany, kMany,
+                                         m.architecture.Canonical(), m.training})
+                                  .Hex();
   ExpectRefusedWith(kManifestFile, json.dump(2), "2000000001 networks");
   for (const std::string& broken : {std::string(), text.substr(0, text.size() / 2),
                                     std::string("[]"), std::string("{}"), text + "}"}) {

@@ -95,7 +95,7 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
     return word == "--seed" || word.starts_with("--seed=") || word.starts_with("--config");
   };
   if (trains && options_.seeded && std::ranges::none_of(arguments, names_seed)) {
-    command = command + std::vector<std::string>{"--seed", "0"};
+    command.insert(command.begin() + 2, {"--seed", "0"});
   }
   std::vector<std::string> environment = Environment(options_.env);
   const Launch launch{Pointers(command), Pointers(environment), &options_, out[1], err[1]};
