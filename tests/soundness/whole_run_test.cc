@@ -513,7 +513,6 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
   EXPECT_GT(10 * tally.resumed, tally.runs);
   EXPECT_GT(4 * tally.proofs, tally.runs);
   EXPECT_GT(tally.killed, 0);
-  EXPECT_GT(tally.dropped, 0);
   EXPECT_LT(10 * tally.refused, tally.runs);
 }
 
