@@ -100,7 +100,10 @@ Result<WantedPromise> WantedPromiseNamed(std::string_view name) {
   return InvalidInput(fmt::format("promise '{}' is not one of: labels, full, both", name));
 }
 
-Digest PopulationOf(const Manifest& manifest) { return manifest.train_digest; }
+Digest PopulationOf(const Manifest& manifest) {
+  return manifest.population.empty() ? manifest.train_digest
+                                     : Sha256Of("population " + manifest.population);
+}
 
 bool HasDeclaredAccess(const Manifest& manifest) { return WhyNotFull(manifest).empty(); }
 
