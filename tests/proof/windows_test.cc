@@ -91,7 +91,7 @@ int ForLooks(const Architecture& architecture, const std::string& purpose, int w
         WindowBounder(made.network)
             .Bound(lines, look.region, look.band ? &*look.band : nullptr, made.member.parameters,
                    made.question, look.enough, look.cases, [&] { return ++asked > most; });
-    look.value = RegionBounder::WithSlack(std::max(bound, look.enough));
+    look.value = ChargedBound::WithSlack(std::max(bound, look.enough));
     if (!std::isfinite(look.value)) continue;
     ++seen;
     see(look, stream);
