@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -23,10 +24,12 @@ struct Row {
 
 class InferSchemaTest : public testing::Test {
  protected:
-  InferSchemaTest() {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
+  // A folder of its own: tests run side by side.
+  static std::string MakeFolder() {
+    std::string name = testing::TempDir() + "/lucid-infer-XXXXXX";
+    return ::mkdtemp(name.data());
   }
+  ~InferSchemaTest() override { fs::remove_all(root_); }
 
   // 150 people with one to three rows each. Ages and scores have outliers, jobs a long tail.
   static std::vector<Row> People(std::uint64_t seed) {
@@ -64,7 +67,7 @@ class InferSchemaTest : public testing::Test {
     return ReadTextFile(root_ + "/" + name).value();
   }
 
-  const std::string root_ = testing::TempDir() + "/lucid_infer_test";
+  const std::string root_ = MakeFolder();
 };
 
 // The claim: whoever leaves, the schema and everybody else's place stay the same.
