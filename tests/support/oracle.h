@@ -31,7 +31,7 @@ Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x
 //
 // `slack` is how far g may exceed the allowance at such a rounded vertex.
 // Requires: at most 3 inputs.
-TrueLeak BruteForceBeta(const Network& network, std::span<const Network> members, std::int32_t label,
-                    double allowance, double slack);
+TrueLeak BruteForceBeta(const Network& network, std::span<const Network> members,
+                        std::int32_t label, double allowance, double slack);
 
 }  // namespace lucid

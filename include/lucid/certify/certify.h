@@ -38,12 +38,12 @@ struct CertifyOptions {
 };
 
 struct CertifySummary {
-  Certificate certificate;        // as it was written
-  std::string path;               // of the certificate
-  Promise promise;                // that the run keeps with it
-  bool finished = false;          // every class that was asked for ended by itself
-  bool guided = true;             // false: the spatial bounds had no training data to go by
-  bool boxes_help = true;         // false: spatial bounds were not written, they spare too little
+  Certificate certificate;  // as it was written
+  std::string path;         // of the certificate
+  Promise promise;          // that the run keeps with it
+  bool finished = false;    // every class that was asked for ended by itself
+  bool guided = true;       // false: the spatial bounds had no training data to go by
+  bool boxes_help = true;   // false: spatial bounds were not written, they spare too little
 };
 
 // Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.
