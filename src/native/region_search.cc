@@ -728,8 +728,9 @@ class RegionSearch {
     LUCID_TRY(log_.status());
     RegionSearchSummary summary;
     LUCID_ASSIGN(summary.verdict, state_.account.Settle(state_.Waiting(), work_.target));
-    const bool open = !state_.open.empty() && state_.open.front().bound > work_.target;
-    if (open) summary.left = Encoded();
+    // Also where nothing waits but regions were given up: begun anew, the search would write a second
+    // tree into the same proof.
+    if (!summary.verdict.finished()) summary.left = Encoded();
     summary.regions = state_.regions;
     summary.bounds = state_.bounds;
     summary.pairs = members_.count() * (network_.architecture.classes() - 1);

@@ -63,7 +63,7 @@ struct RegionSearchOptions {
 
 struct RegionSearchSummary {
   Verdict verdict;
-  std::string left;  // what waits above the target, to go on with: EncodeRegionState; or empty
+  std::string left;  // to go on with, EncodeRegionState; empty: the search is finished
   std::int64_t regions = 0, bounds = 0;
   std::int64_t pairs = 0;  // member and other class
   std::int64_t pruned_by_screen = 0, pruned_at_root = 0;
