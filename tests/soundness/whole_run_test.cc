@@ -375,11 +375,15 @@ class WholeRuns {
       const std::chrono::duration<double> after(options.time_limit * stream.Uniform());
       killer = std::jthread([&, after] {
         std::this_thread::sleep_for(after);
+        // Files are opened once and read to their ends: fs::copy_file asks for the size first, and
+        // would cut off a journal that is replaced in between.
+        const auto copy = [](const std::string& from, const std::string& to) {
+          if (const std::string content = Content(from); !content.empty()) Put(to, content);
+        };
+        copy(options.journal, killed);
         std::error_code none_yet;
-        fs::copy_file(options.journal, killed, none_yet);
         for (int part = 0; fs::exists(PartOf(options.proof, part), none_yet); ++part) {
-          fs::copy_file(PartOf(options.proof, part), PartOf(killed + ".proof", part),
-                        fs::copy_options::overwrite_existing, none_yet);
+          copy(PartOf(options.proof, part), PartOf(killed + ".proof", part));
         }
         source.request_stop();
       });
