@@ -223,4 +223,19 @@ inline std::size_t HiddenUnits(const Architecture& architecture) {
   return static_cast<std::size_t>(units);
 }
 
+// Windows that overlap, that do not, with inputs that none sees, a single one; with nothing or two
+// layers above.
+inline std::vector<Architecture> SmallConvolutions() {
+  using enum HiddenLayer::Kind;
+  return {
+      Hidden({{kConv, 2, 3, 1}}, 6, 2),
+      Hidden({{kConv, 3, 3, 2}, {kDense, 4}}, 8, 3),
+      Hidden({{kConv, 2, 3, 1}, {kConv, 3, 2, 2}, {kDense, 3}}, 8, 2),
+      Hidden({{kConv, 2, 2, 1}, {kConv, 2, 2, 1}, {kDense, 3}, {kDense, 2}}, 7, 2),
+      Hidden({{kConv, 1, 1, 1}, {kDense, 2}}, 3, 2),
+      Hidden({{kConv, 2, 2, 3}, {kDense, 3}}, 9, 2),
+      Hidden({{kConv, 2, 6, 1}, {kDense, 2}}, 6, 4),
+  };
+}
+
 }  // namespace lucid

@@ -12,23 +12,8 @@
 namespace lucid {
 namespace {
 
-// Windows that overlap, that do not, with inputs that none sees, a single one; with nothing or two
-// layers above.
-std::vector<Architecture> Convolutions() {
-  using enum HiddenLayer::Kind;
-  return {
-      Hidden({{kConv, 2, 3, 1}}, 6, 2),
-      Hidden({{kConv, 3, 3, 2}, {kDense, 4}}, 8, 3),
-      Hidden({{kConv, 2, 3, 1}, {kConv, 3, 2, 2}, {kDense, 3}}, 8, 2),
-      Hidden({{kConv, 2, 2, 1}, {kConv, 2, 2, 1}, {kDense, 3}, {kDense, 2}}, 7, 2),
-      Hidden({{kConv, 1, 1, 1}, {kDense, 2}}, 3, 2),
-      Hidden({{kConv, 2, 2, 3}, {kDense, 3}}, 9, 2),
-      Hidden({{kConv, 2, 6, 1}, {kDense, 2}}, 6, 4),
-  };
-}
-
 class Windows : public testing::TestWithParam<Architecture> {};
-INSTANTIATE_TEST_SUITE_P(Small, Windows, testing::ValuesIn(Convolutions()));
+INSTANTIATE_TEST_SUITE_P(Small, Windows, testing::ValuesIn(SmallConvolutions()));
 
 // In regions and bands around an input that leaks; with nothing to drop, and with everything
 // dropped that is below a value on either side of the leak; ended by itself or stopped anywhere.

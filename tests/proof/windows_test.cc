@@ -17,21 +17,6 @@
 namespace lucid {
 namespace {
 
-// Windows that overlap, that do not, with inputs that none sees, a single one; with nothing or two
-// layers above.
-std::vector<Architecture> Shapes() {
-  using enum HiddenLayer::Kind;
-  return {
-      Hidden({{kConv, 2, 3, 1}}, 6, 2),
-      Hidden({{kConv, 3, 3, 2}, {kDense, 4}}, 8, 3),
-      Hidden({{kConv, 2, 3, 1}, {kConv, 3, 2, 2}, {kDense, 3}}, 8, 2),
-      Hidden({{kConv, 2, 2, 1}, {kConv, 2, 2, 1}, {kDense, 3}, {kDense, 2}}, 7, 2),
-      Hidden({{kConv, 1, 1, 1}, {kDense, 2}}, 3, 2),
-      Hidden({{kConv, 2, 2, 3}, {kDense, 3}}, 9, 2),
-      Hidden({{kConv, 2, 6, 1}, {kDense, 2}}, 6, 4),
-  };
-}
-
 // An input that leaks, a region and a band around it, and what the engine says about them.
 struct Look {
   Case made;
@@ -105,7 +90,7 @@ void Shorten(std::vector<ProofCase>& cases) {
 }
 
 class ProofOfWindows : public testing::TestWithParam<Architecture> {};
-INSTANTIATE_TEST_SUITE_P(Small, ProofOfWindows, testing::ValuesIn(Shapes()));
+INSTANTIATE_TEST_SUITE_P(Small, ProofOfWindows, testing::ValuesIn(SmallConvolutions()));
 
 TEST_P(ProofOfWindows, ComesToTheEnginesBound) {
   int by_windows = 0, cut = 0, late = 0;
