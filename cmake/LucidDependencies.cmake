@@ -40,7 +40,7 @@ if(LUCID_SERVE_WANTED)
 endif()
 lucid_part_found(SERVE Boost::headers OpenSSL::SSL)
 
-lucid_part(FETCH "downloads of public data sets" "libcurl (libcurl4-openssl-dev)")
+lucid_part(FETCH "downloads of public data sets, and audits over HTTP" "libcurl (libcurl4-openssl-dev)")
 if(LUCID_FETCH_WANTED)
   find_package(CURL QUIET)
 endif()

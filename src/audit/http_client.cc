@@ -1,18 +1,13 @@
 #include "audit/http_client.h"
 
+#include <curl/curl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
-#include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "audit/attacks.h"
@@ -20,15 +15,8 @@
 namespace lucid {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using ErrorCode = boost::system::error_code;
-using Request = http::request<http::string_body>;
-using Response = http::response<http::string_body>;
-
-constexpr std::chrono::seconds kPatience{20};
-constexpr std::uint64_t kLongestBody = 1 << 20;
+constexpr long kPatienceSeconds = 20;
+constexpr std::size_t kLongestBody = 1 << 20;
 
 // What a server says is shown on one line, and not at any length.
 std::string Shown(std::string_view text) {
@@ -43,81 +31,112 @@ nlohmann::json Parsed(const std::string& body) {
 }
 
 // The text of {"error": text}, or nothing.
-std::string ErrorText(const Response& response) {
-  const nlohmann::json json = Parsed(response.body());
+std::string ErrorText(const std::string& body) {
+  const nlohmann::json json = Parsed(body);
   const auto error = json.is_object() ? json.find("error") : json.end();
   return json.is_object() && error != json.end() && error->is_string() ? error->get<std::string>()
                                                                        : "";
 }
 
+struct Response {
+  long status = 0;
+  std::string reason;  // the words after the status
+  std::string body;
+};
+
+// libcurl hands over `size` x `count` bytes at a time; another number than that ends the transfer.
+std::size_t TakeBody(const char* bytes, std::size_t size, std::size_t count, void* response) {
+  std::string& body = static_cast<Response*>(response)->body;
+  if (body.size() + size * count > kLongestBody) return 0;
+  body.append(bytes, size * count);
+  return size * count;
+}
+
+// Of all lines before the body only the first is of interest: "HTTP/1.1 200 OK".
+std::size_t TakeHeader(const char* bytes, std::size_t size, std::size_t count, void* response) {
+  std::string_view line(bytes, size * count);
+  if (line.starts_with("HTTP/")) {
+    for (int word = 0; word < 2; ++word) {
+      line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);
+    }
+    line = line.substr(0, line.find_first_of("\r\n"));
+    static_cast<Response*>(response)->reason = line;
+  }
+  return size * count;
+}
+
 }  // namespace
 
 struct HttpClient::Impl {
-  std::string url, host, port, api_key;
-  asio::io_context io{1};
-  beast::tcp_stream stream{io};
-  beast::flat_buffer buffer;
+  std::string url;
+  CURL* curl = nullptr;
+  curl_slist* headers = nullptr;
 
-  Status Connect();
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    curl_easy_cleanup(curl);
+    curl_slist_free_all(headers);
+  }
+
+  template <typename Value>
+  void Set(CURLoption option, Value value) {
+    curl_easy_setopt(curl, option, value);
+  }
+  void Header(const std::string& line) { headers = curl_slist_append(headers, line.c_str()); }
+  Status Prepare(const std::string& api_key);
+  Status Reach() const;
   Result<std::int32_t> Read(const Response& response) const;
   Error Failure(const std::string& what) const { return IoError(fmt::format("{}: {}", url, what)); }
-
-  // Runs one asynchronous operation to its end: only those have a time limit.
-  template <typename Start>  // void(handler)
-  ErrorCode Await(const Start& start) {
-    ErrorCode result;
-    stream.expires_after(kPatience);
-    start([&result](const ErrorCode& error, const auto&...) { result = error; });
-    io.restart();
-    io.run();
-    return result;
-  }
-  ErrorCode Exchange(const Request& request, Response& response) {
-    ErrorCode error =
-        Await([&](auto done) { http::async_write(stream, request, std::move(done)); });
-    if (error) return error;
-    http::response_parser<http::string_body> parser;
-    parser.body_limit(kLongestBody);
-    error = Await([&](auto done) { http::async_read(stream, buffer, parser, std::move(done)); });
-    response = parser.release();
-    // Boost 1.74 goes on after it has found that the body is too long.
-    if (!error && response.body().size() > kLongestBody) error = http::error::body_limit;
-    return error;
-  }
 };
 
-Status HttpClient::Impl::Connect() {
-  ErrorCode error;
-  asio::ip::tcp::resolver resolver(io);
-  const auto endpoints = resolver.resolve(host, port, error);
-  if (!error) {
-    stream.close();
-    buffer.clear();
-    error = Await([&](auto done) { stream.async_connect(endpoints, std::move(done)); });
-  }
-  if (!error) stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
-  if (error) return Failure(fmt::format("cannot be reached: {}", error.message()));
+Status HttpClient::Impl::Prepare(const std::string& api_key) {
+  curl = curl_easy_init();
+  if (curl == nullptr) return InternalError("libcurl does not start");
+  Header("Content-Type: application/json");
+  Header("Expect:");
+  if (!api_key.empty()) Header("Authorization: Bearer " + api_key);
+  Set(CURLOPT_URL, (url + (url.ends_with('/') ? "predict" : "/predict")).c_str());
+  Set(CURLOPT_HTTPHEADER, headers);
+  Set(CURLOPT_PROXY, "");
+  Set(CURLOPT_NOSIGNAL, 1L);
+  Set(CURLOPT_TIMEOUT, kPatienceSeconds);
+  Set(CURLOPT_WRITEFUNCTION, TakeBody);
+  Set(CURLOPT_HEADERFUNCTION, TakeHeader);
   return Ok();
 }
 
+// Opens a connection and ends it again: a server that is away is named before the work begins.
+Status HttpClient::Impl::Reach() const {
+  CURL* probe = curl_easy_init();
+  if (probe == nullptr) return InternalError("libcurl does not start");
+  curl_easy_setopt(probe, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(probe, CURLOPT_PROXY, "");
+  curl_easy_setopt(probe, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(probe, CURLOPT_CONNECT_ONLY, 1L);
+  curl_easy_setopt(probe, CURLOPT_TIMEOUT, kPatienceSeconds);
+  const CURLcode code = curl_easy_perform(probe);
+  curl_easy_cleanup(probe);
+  if (code == CURLE_OK) return Ok();
+  return Failure(fmt::format("cannot be reached: {}", curl_easy_strerror(code)));
+}
+
 Result<std::int32_t> HttpClient::Impl::Read(const Response& response) const {
-  if (response.result() != http::status::ok) {
-    const std::string text = ErrorText(response);
+  if (response.status != 200) {
+    const std::string text = ErrorText(response.body);
     // As `lucid serve` names a row outside of what the certificate covers.
-    if (response.result() == http::status::bad_request && text.starts_with("row 0: ")) {
-      return kRefused;
-    }
-    return Failure(fmt::format("{} {}{}{}", response.result_int(),
-                               Shown(std::string(response.reason())), text.empty() ? "" : ": ",
-                               Shown(text)));
+    if (response.status == 400 && text.starts_with("row 0: ")) return kRefused;
+    return Failure(fmt::format("{} {}{}{}", response.status, Shown(response.reason),
+                               text.empty() ? "" : ": ", Shown(text)));
   }
-  const nlohmann::json json = Parsed(response.body());
+  const nlohmann::json json = Parsed(response.body);
   const auto labels = json.is_object() ? json.find("labels") : json.end();
   const bool one = json.is_object() && labels != json.end() && labels->is_array() &&
                    labels->size() == 1 && labels->front().is_number_integer();
   const std::int64_t label = one ? labels->front().get<std::int64_t>() : -1;
   if (label < 0 || label > std::numeric_limits<std::int32_t>::max()) {
-    return Failure(fmt::format("does not answer with one label: {}", Shown(response.body())));
+    return Failure(fmt::format("does not answer with one label: {}", Shown(response.body)));
   }
   return static_cast<std::int32_t>(label);
 }
@@ -137,7 +156,7 @@ Result<HttpClient> HttpClient::Connect(const std::string& url, const std::string
   if (rest.ends_with('/')) rest.remove_suffix(1);
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return wrong();
-  std::string_view host = rest.substr(0, colon);
+  const std::string_view host = rest.substr(0, colon);
   const std::string_view port = rest.substr(colon + 1);
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const bool is_number = !port.empty() && port.size() <= 5 && std::ranges::all_of(port, is_digit);
@@ -147,39 +166,26 @@ Result<HttpClient> HttpClient::Connect(const std::string& url, const std::string
   }
   auto impl = std::make_unique<Impl>();
   impl->url = url;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  impl->host = host;
-  impl->port = port;
-  impl->api_key = api_key;
-  LUCID_TRY(impl->Connect());
+  LUCID_TRY(impl->Prepare(api_key));
+  LUCID_TRY(impl->Reach());
   return HttpClient(std::move(impl));
 }
 
 Result<std::int32_t> HttpClient::Ask(std::span<const float> x) {
-  Request request(http::verb::post, "/predict", 11);
-  request.set(http::field::host, fmt::format("{}:{}", impl_->host, impl_->port));
-  request.set(http::field::content_type, "application/json");
-  if (!impl_->api_key.empty()) {
-    request.set(http::field::authorization, "Bearer " + impl_->api_key);
-  }
   // The shortest text that gives the same float32 again.
-  request.body() = fmt::format(R"({{"input":[[{}]]}})", fmt::join(x, ","));
-  request.prepare_payload();
+  const std::string body = fmt::format(R"({{"input":[[{}]]}})", fmt::join(x, ","));
   Response response;
-  ErrorCode error = impl_->Exchange(request, response);
-  // A connection that was idle may have ended meanwhile; the same question again has the same
-  // answer and costs nothing.
-  if (error == http::error::end_of_stream || error == asio::error::connection_reset ||
-      error == asio::error::broken_pipe) {
-    LUCID_TRY(impl_->Connect());
-    error = impl_->Exchange(request, response);
+  impl_->Set(CURLOPT_POSTFIELDS, body.c_str());
+  impl_->Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  impl_->Set(CURLOPT_WRITEDATA, &response);
+  impl_->Set(CURLOPT_HEADERDATA, &response);
+  // libcurl keeps the connection, and opens another one if the server has ended it meanwhile.
+  const CURLcode code = curl_easy_perform(impl_->curl);
+  if (code != CURLE_OK) {
+    return impl_->Failure(fmt::format("no answer: {}", curl_easy_strerror(code)));
   }
-  if (error) return impl_->Failure(fmt::format("no answer: {}", error.message()));
-  Result<std::int32_t> label = impl_->Read(response);
-  if (!response.keep_alive()) LUCID_TRY(impl_->Connect());
-  return label;
+  curl_easy_getinfo(impl_->curl, CURLINFO_RESPONSE_CODE, &response.status);
+  return impl_->Read(response);
 }
 
 }  // namespace lucid

@@ -1,9 +1,4 @@
 // A client of label-only access over HTTP.
-//
-// It uses Boost.Beast and not libcurl, which downloads of data use. Audits over HTTP start a server
-// of their own, so that Beast is there wherever this file is compiled (part SERVE), and libcurl may
-// not be (part FETCH). Their timing attack also needs one connection whose requests are written and
-// read by the thread that looks at the clock.
 #pragma once
 
 #include <cstdint>

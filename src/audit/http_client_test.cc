@@ -32,7 +32,8 @@ class CannedServer {
   CannedServer(std::string response, int connections, int per_connection = 1)
       : acceptor_(io_, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0)),
         thread_([=, this, response = std::move(response)] {
-          for (int i = 0; i < connections; ++i) Serve(response, per_connection);
+          // A connection without a request is the client's look whether anybody is there.
+          for (int i = 0; i < connections;) i += Serve(response, per_connection) ? 1 : 0;
         }) {}
   ~CannedServer() { thread_.join(); }
   std::string url() const {
@@ -40,7 +41,8 @@ class CannedServer {
   }
 
  private:
-  void Serve(const std::string& response, int count) {
+  // Whether a request came.
+  bool Serve(const std::string& response, int count) {
     tcp::socket socket = acceptor_.accept();
     std::string request;
     for (int i = 0; i < count; ++i) {
@@ -48,9 +50,10 @@ class CannedServer {
       // The body ends with "]]}".
       request.erase(
           0, boost::asio::read_until(socket, boost::asio::dynamic_buffer(request), "]]}", error));
-      if (error) return;
+      if (error) return i > 0;
       boost::asio::write(socket, boost::asio::buffer(response), error);
     }
+    return true;
   }
 
   boost::asio::io_context io_;

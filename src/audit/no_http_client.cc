@@ -1,4 +1,4 @@
-// Stands in for http_client.cc where the part SERVE is left out.
+// Stands in for http_client.cc where the part FETCH is left out.
 #include "audit/http_client.h"
 #include "base/left_out.h"
 
@@ -7,7 +7,7 @@ namespace lucid {
 struct HttpClient::Impl {};
 
 Result<HttpClient> HttpClient::Connect(const std::string&, const std::string&) {
-  return LeftOut("audits over HTTP", "LUCID_SERVE", "Boost and OpenSSL");
+  return LeftOut("audits over HTTP", "LUCID_FETCH", "libcurl");
 }
 HttpClient::HttpClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpClient::~HttpClient() = default;
