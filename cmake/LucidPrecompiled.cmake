@@ -1,3 +1,5 @@
+# Ways to parse a header once for many files.
+
 # Precompiled headers: what nearly every file includes is parsed once instead of four hundred times.
 # Off unless asked for, because they hide a missing #include and need a compiler cache that is told
 # of them (`LUCID_PCH=ON ./dev build` does).
@@ -38,5 +40,18 @@ function(lucid_use_precompiled TARGET HEADERS)
   if(LUCID_PCH)
     target_link_libraries(${TARGET} PRIVATE fmt::fmt Threads::Threads)
     target_precompile_headers(${TARGET} REUSE_FROM ${HEADERS})
+  endif()
+endfunction()
+
+# lucid_together(TARGET FILE...): the files are compiled as one, because what they include takes
+# longer than what they say. Each must still include what it uses: the presets for developers,
+# LUCID_TOGETHER=OFF, compile them one by one. Names in their unnamed namespaces must differ.
+option(LUCID_TOGETHER "Compile small files that include the same large headers as one" ON)
+function(lucid_together TARGET)
+  if(LUCID_TOGETHER)
+    list(GET ARGN 0 _first)
+    string(MAKE_C_IDENTIFIER ${_first} _first)
+    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP with_${_first})
   endif()
 endfunction()

@@ -45,7 +45,8 @@ Digest Hasher::Finish() {
 std::string Digest::Hex() const {
   std::string hex;
   hex.reserve(64);
-  for (std::uint8_t b : bytes) fmt::format_to(std::back_inserter(hex), "{:02x}", b);
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const std::uint8_t b : bytes) (hex += kDigits[b >> 4]) += kDigits[b & 15];
   return hex;
 }
 

@@ -45,7 +45,7 @@ bool IsPrintable(unsigned code) {
 void MoveCharacter(std::string_view& text, std::string& shown) {
   const auto [length, code] = FirstCharacter(text);
   if (length == 0 || !IsPrintable(code)) {
-    fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(text[0]));
+    shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     text.remove_prefix(1);
   } else {
     shown += text.substr(0, length);

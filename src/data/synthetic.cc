@@ -31,7 +31,7 @@ std::string Rows(std::int64_t count, double overlap, Stream stream) {
     const double x1 = coordinate(), x2 = coordinate();
     const double first = stream.Uniform(), second = stream.Uniform();
     const int label = x2 + overlap * (first - second) > Boundary(x1) ? 1 : 0;
-    fmt::format_to(std::back_inserter(text), "{:.6f},{:.6f},{}\n", x1, x2, label);
+    text += fmt::format("{:.6f},{:.6f},{}\n", x1, x2, label);
   }
   return text;
 }

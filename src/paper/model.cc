@@ -35,37 +35,37 @@ struct Entry {
   double coefficient;
 };
 
-void WriteRows(const MilpModel& model, std::back_insert_iterator<std::string> out) {
-  fmt::format_to(out, "ROWS\n N cost\n");
+void WriteRows(const MilpModel& model, std::string& text) {
+  text += "ROWS\n N cost\n";
   for (std::int32_t i = 0; i < model.rows(); ++i) {
     const auto [lower, upper] = model.RowBounds(i);
     const char kind = lower == upper      ? 'E'
                       : std::isinf(lower) ? (std::isinf(upper) ? 'N' : 'L')
                                           : 'G';
-    fmt::format_to(out, " {} r{}\n", kind, i);
+    text += fmt::format(" {} r{}\n", kind, i);
   }
 }
 
-void WriteColumns(const MilpModel& model, std::back_insert_iterator<std::string> out) {
+void WriteColumns(const MilpModel& model, std::string& text) {
   std::vector<std::vector<Entry>> columns(static_cast<std::size_t>(model.columns()));
   for (std::int32_t i = 0; i < model.rows(); ++i) {
     for (const Term& term : model.Row(i)) columns[term.column].push_back({i, term.coefficient});
   }
   std::vector<char> binary(columns.size(), 0);
   for (const std::int32_t j : model.binaries()) binary[j] = 1;
-  fmt::format_to(out, "COLUMNS\n");
+  text += "COLUMNS\n";
   bool integer = false;
   int markers = 0;
   const auto mark = [&](bool want) {
     if (want == integer) return;
     integer = want;
-    fmt::format_to(out, " M{} 'MARKER' '{}'\n", markers++, want ? "INTORG" : "INTEND");
+    text += fmt::format(" M{} 'MARKER' '{}'\n", markers++, want ? "INTORG" : "INTEND");
   };
   for (std::int32_t j = 0; j < model.columns(); ++j) {
     mark(binary[j] != 0);
-    fmt::format_to(out, " x{} cost {}\n", j, -model.cost()[j]);
+    text += fmt::format(" x{} cost {}\n", j, -model.cost()[j]);
     for (const Entry& entry : columns[j]) {
-      fmt::format_to(out, " x{} r{} {}\n", j, entry.row, entry.coefficient);
+      text += fmt::format(" x{} r{} {}\n", j, entry.row, entry.coefficient);
     }
   }
   mark(false);
@@ -75,27 +75,26 @@ void WriteColumns(const MilpModel& model, std::back_insert_iterator<std::string>
 
 std::string ToMps(const MilpModel& model) {
   std::string text = "NAME lucid FREE\n";  // CBC takes short lines for fixed format without FREE
-  const auto out = std::back_inserter(text);
-  WriteRows(model, out);
-  WriteColumns(model, out);
-  fmt::format_to(out, "RHS\n");
+  WriteRows(model, text);
+  WriteColumns(model, text);
+  text += "RHS\n";
   for (std::int32_t i = 0; i < model.rows(); ++i) {
     const auto [lower, upper] = model.RowBounds(i);
     if (std::isinf(lower) && std::isinf(upper)) continue;
-    fmt::format_to(out, " RHS r{} {}\n", i, std::isinf(lower) ? upper : lower);
+    text += fmt::format(" RHS r{} {}\n", i, std::isinf(lower) ? upper : lower);
   }
-  fmt::format_to(out, "RANGES\n");
+  text += "RANGES\n";
   for (std::int32_t i = 0; i < model.rows(); ++i) {
     const auto [lower, upper] = model.RowBounds(i);
     // Rounded up, so that the file's feasible set contains the model's.
     if (std::isfinite(lower) && std::isfinite(upper) && lower != upper) {
-      fmt::format_to(out, " RNG r{} {}\n", i, NextUp(upper - lower));
+      text += fmt::format(" RNG r{} {}\n", i, NextUp(upper - lower));
     }
   }
-  fmt::format_to(out, "BOUNDS\n");
+  text += "BOUNDS\n";
   for (std::int32_t j = 0; j < model.columns(); ++j) {
-    fmt::format_to(out, " LO BND x{} {}\n UP BND x{} {}\n", j, model.bounds()[j].lower, j,
-                   model.bounds()[j].upper);
+    text += fmt::format(" LO BND x{} {}\n UP BND x{} {}\n", j, model.bounds()[j].lower, j,
+                        model.bounds()[j].upper);
   }
   return text + "ENDATA\n";
 }

@@ -117,8 +117,7 @@ Chart::Chart(std::string_view title, double width, double height, Axis x, Axis y
 void Chart::Line(std::string_view style, std::span<const ChartPoint> points) {
   std::string path;
   for (const ChartPoint& p : points) {
-    fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', X(p.x),
-                   Y(p.y));
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', X(p.x), Y(p.y));
   }
   marks_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n", style, path);
 }
@@ -129,7 +128,7 @@ void Chart::Steps(std::string_view style, std::span<const ChartPoint> points) {
     if (path.empty()) {
       path = fmt::format("M{:.1f} {:.1f}", X(p.x), Y(p.y));
     } else {
-      fmt::format_to(std::back_inserter(path), "H{:.1f}V{:.1f}", X(p.x), Y(p.y));
+      path += fmt::format("H{:.1f}V{:.1f}", X(p.x), Y(p.y));
     }
   }
   marks_ += fmt::format("<path class=\"line {}\" d=\"{}\"/>\n", style, path);

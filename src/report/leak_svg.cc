@@ -161,7 +161,7 @@ class Picture {
  private:
   template <typename... T>
   void Add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(values)...);
+    out_ += fmt::format(format, std::forward<T>(values)...);
   }
   void Text(std::string_view style, double x, double y, std::string_view text) {
     Add("<text class=\"{}\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", style, x, y,
@@ -198,8 +198,8 @@ class Picture {
     for (const Contour& contour : ZeroContours(values, map_.grid, ends)) {
       char command = 'M';
       for (const ContourPoint& p : Simplified(contour, kTolerance).points) {
-        fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", command, view.PageX(p.x * step),
-                       view.PageY(p.y * step));
+        path +=
+            fmt::format("{}{:.1f} {:.1f}", command, view.PageX(p.x * step), view.PageY(p.y * step));
         command = 'L';
       }
       if (contour.closed) path += 'Z';
@@ -250,8 +250,7 @@ class Picture {
         const auto x = train.row(i);
         if (train.y[static_cast<std::size_t>(i)] != static_cast<std::int32_t>(c)) continue;
         if (!view.Shows(x)) continue;
-        fmt::format_to(std::back_inserter(path), "M{:.1f} {:.1f}h0", view.PageX(x[0]),
-                       view.PageY(x[1]));
+        path += fmt::format("M{:.1f} {:.1f}h0", view.PageX(x[0]), view.PageY(x[1]));
       }
       if (path.empty()) continue;
       Add("<path class=\"lm-dots lm-dot-{}\" d=\"{}\"/>\n", c % kClassColours, path);
@@ -427,9 +426,9 @@ std::string LeakSvgStyle(Shade shade) {
       fmt::arg("member", p.member), fmt::arg("strongest", p.strongest),
       fmt::arg("leak_opacity", p.leak_opacity));
   for (int c = 0; c < kClassColours; ++c) {
-    fmt::format_to(
-        std::back_inserter(style), ".lm-region-{0}{{fill:{1}}}\n.lm-dot-{0}{{stroke:{2}}}\n", c,
-        p.classes[static_cast<std::size_t>(c)].region, p.classes[static_cast<std::size_t>(c)].dot);
+    style += fmt::format(".lm-region-{0}{{fill:{1}}}\n.lm-dot-{0}{{stroke:{2}}}\n", c,
+                         p.classes[static_cast<std::size_t>(c)].region,
+                         p.classes[static_cast<std::size_t>(c)].dot);
   }
   return style;
 }

@@ -112,8 +112,8 @@ class Swarm {
       const double gap = std::min(kColumn, height_ / static_cast<double>(ordered.size()));
       for (std::size_t k = 0; k < ordered.size(); ++k) {
         const double away = gap * static_cast<double>((k + 1) / 2) * (k % 2 == 1 ? -1 : 1);
-        fmt::format_to(std::back_inserter(paths[ordered[k]]), "M{:.1f} {:.1f}h0",
-                       (column + 0.5) * kColumn, middle_ + away);
+        paths[ordered[k]] +=
+            fmt::format("M{:.1f} {:.1f}h0", (column + 0.5) * kColumn, middle_ + away);
       }
     }
     std::string out;

@@ -67,7 +67,7 @@ class Page {
  private:
   template <typename... T>
   void Add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(values)...);
+    out_ += fmt::format(format, std::forward<T>(values)...);
   }
 
   void Heading(std::string_view title) { Add("<h2>{}</h2>\n", title); }

@@ -95,10 +95,9 @@ std::string_view HttpDate() {
 
 void Encode(const Response& response, const Framing& framing, std::string& out) {
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
-  fmt::format_to(std::back_inserter(out),
-                 "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
-                 response.status, View(reason), HttpDate(), response.content_type,
-                 response.body.size());
+  out += fmt::format("HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
+                     response.status, View(reason), HttpDate(), response.content_type,
+                     response.body.size());
   out += kUsualFields;
   bool has_policy = false;
   for (const auto& [name, value] : response.fields) {

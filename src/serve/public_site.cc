@@ -245,9 +245,9 @@ Response PublicSite::EncodeInference(const std::string& id,
   std::string body =
       fmt::format(R"({{"model_name":{},"model_version":"{}",)", name_json_, kModelVersion);
   if (!id.empty()) body.append("\"id\":").append(JsonText(id)).append(",");
-  fmt::format_to(std::back_inserter(body),
-                 R"("outputs":[{{"name":"label","datatype":"INT64","shape":[{}],"data":[{}]}}]}})",
-                 labels.size(), fmt::join(labels, ","));
+  body +=
+      fmt::format(R"("outputs":[{{"name":"label","datatype":"INT64","shape":[{}],"data":[{}]}}]}})",
+                  labels.size(), fmt::join(labels, ","));
   return Json(std::move(body));
 }
 

@@ -131,18 +131,18 @@ Json BudgetJson(const std::optional<Ledger::Totals>& totals) {
 class PrometheusWriter {
  public:
   void Family(std::string_view name, std::string_view type, std::string_view help) {
-    fmt::format_to(Out(), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, Escape(help, false), type);
+    text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, Escape(help, false), type);
   }
   // labels: names and values, by turns.
   void Sample(std::string_view name, double value,
               std::initializer_list<std::string_view> labels = {}) {
-    fmt::format_to(Out(), "{}", name);
+    text_ += name;
     const char* before = "{";
     for (const auto* label = labels.begin(); label != labels.end(); label += 2) {
-      fmt::format_to(Out(), "{}{}=\"{}\"", before, label[0], Escape(label[1], true));
+      text_ += fmt::format("{}{}=\"{}\"", before, label[0], Escape(label[1], true));
       before = ",";
     }
-    fmt::format_to(Out(), "{} {}\n", labels.size() > 0 ? "}" : "", Number(value));
+    text_ += fmt::format("{} {}\n", labels.size() > 0 ? "}" : "", Number(value));
   }
   void Single(std::string_view name, std::string_view type, std::string_view help, double value) {
     Family(name, type, help);
@@ -161,7 +161,6 @@ class PrometheusWriter {
   std::string Finish() { return std::move(text_); }
 
  private:
-  std::back_insert_iterator<std::string> Out() { return std::back_inserter(text_); }
   static std::string Escape(std::string_view text, bool quotes) {
     std::string escaped;
     for (const char c : text) {
