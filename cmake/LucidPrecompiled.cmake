@@ -2,7 +2,7 @@
 
 # Precompiled headers: what nearly every file includes is parsed once instead of four hundred times.
 # Off unless asked for, because they hide a missing #include and need a compiler cache that is told
-# of them (`LUCID_PCH=ON ./dev build` does).
+# of them. `./dev` does tell it, and asks for them in the preset `release`.
 option(LUCID_PCH "Precompile the headers that nearly every file includes" OFF)
 
 set(_standard_headers <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring>

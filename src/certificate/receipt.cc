@@ -13,12 +13,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFormat = "lucid-receipt-1";
-constexpr std::uint64_t kMaxBytes = 1 << 16;
+constexpr std::string_view kReceiptFormat = "lucid-receipt-1";
+constexpr std::uint64_t kMaxReceiptBytes = 1 << 16;
 
 std::string Encode(const Receipt& receipt) {
   Json json;
-  json["format"] = kFormat;
+  json["format"] = kReceiptFormat;
   json["checker"] = receipt.checker;
   json["certificate"] = receipt.certificate.Hex();
   json["proof"] = receipt.proof.Hex();
@@ -36,14 +36,14 @@ Status SaveReceipt(const Receipt& receipt, const std::string& path) {
 }
 
 Result<Receipt> LoadReceipt(const std::string& path) {
-  LUCID_ASSIGN(const std::string text, ReadTextFile(path, kMaxBytes));
+  LUCID_ASSIGN(const std::string text, ReadTextFile(path, kMaxReceiptBytes));
   LUCID_TRY(CheckSeal(text, path, "receipt"));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) {
     return InvalidInput(fmt::format("{}: not a JSON object: damaged", path));
   }
   JsonFields read(json, path, "receipt");
-  LUCID_TRY(read.CheckFormat(kFormat));
+  LUCID_TRY(read.CheckFormat(kReceiptFormat));
   Receipt receipt{read.Sha256("/certificate"), read.Sha256("/proof"), read.Text("/checker")};
   LUCID_TRY(read.status());
   if (Encode(receipt) != text) {
