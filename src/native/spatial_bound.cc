@@ -86,7 +86,7 @@ Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certifi
                                          const SpatialOptions& options,
                                          const ProgressCallback& progress, std::stop_token stop) {
   LUCID_TRY(options.Validate());
-  LUCID_ASSIGN(const Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  const Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   const EngineNetworks networks(ensemble);
   const std::vector<float> rows = Guides(guides, domain);
   const Clock::time_point deadline = In(options.time_limit);
