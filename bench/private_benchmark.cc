@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
   CLI::App app("A step of DP-SGD beside a step of SGD");
   CLI11_PARSE(app, argc, argv);
   fmt::print("instruction set {}; microseconds for a batch, one thread\n",
-             lucid::InstructionSetName(lucid::AvailableInstructionSets().front()));
+             lucid::NameOf(lucid::AvailableInstructionSets().front()));
   fmt::print("{:<6} {:>6} {:>11} {:>11} {:>11} {:>11} {:>9} {:>9} {:>9}\n", "arch", "batch",
              "plain", "clipped", "+ noise", "one by one", "clip/pl", "dp/plain", "1by1/clip");
   return std::ranges::all_of(lucid::kCases, lucid::Run) ? 0 : 1;

@@ -194,8 +194,7 @@ class Measurement {
       for (std::size_t i = 0; i < std::min(first.size(), other.size()); ++i) {
         if (std::ranges::equal(first.Member(i), other.Member(i))) continue;
         return InternalError(fmt::format("{}: {} and {} give different weights", Name(),
-                                         InstructionSetName(first.set()),
-                                         InstructionSetName(other.set())));
+                                         NameOf(first.set()), NameOf(other.set())));
       }
     }
     // The loop in double neither clips nor adds noise; the tests have one that does, bit for bit.
@@ -269,7 +268,7 @@ class Measurement {
     const double gflops = DenseOperations(plan_.architecture(), rows, kEpochs) / shown(ours) / 1e9;
     nlohmann::json line{{"case", Name()},
                         {"batch", case_.batch},
-                        {"set", InstructionSetName(contender.set())},
+                        {"set", NameOf(contender.set())},
                         {"measured_epochs", epochs},
                         {"seconds", ours.wall},
                         {"cpu_seconds", ours.cpu},
@@ -279,7 +278,7 @@ class Measurement {
                         {"reference_error", reference_error_}};
     std::string text =
         fmt::format("{:<13}{:>6} {:<9}{:>9.4f}{:>9.1f}{:>7.0f} %", Name(), case_.batch,
-                    InstructionSetName(contender.set()), shown(ours), gflops, 100 * gflops / peak);
+                    NameOf(contender.set()), shown(ours), gflops, 100 * gflops / peak);
     for (const char* loop : {"published", "plain"}) {
       const auto found = peers_.find(loop);
       if (found == peers_.end()) {

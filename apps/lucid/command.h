@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/data/domain.h"
 
 namespace lucid {
 struct Manifest;
@@ -83,7 +85,10 @@ Result<double> ParseDuration(const std::string& text);
 std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name);
 
 // Adds --promise and --domain, which `lucid predict` and `lucid serve` share.
-void AddPromiseOptions(CLI::App& command, std::string& promise, std::string& domain);
+void AddPromiseOptions(CLI::App& command, std::string& promise, std::optional<DomainKind>& domain);
+// Adds --domain, which takes the name of a DomainKind.
+CLI::Option* AddDomain(CLI::App& command, const std::string& description,
+                       const std::function<void(DomainKind)>& set);
 
 // Adds an option that takes a duration, in seconds afterwards.
 CLI::Option* AddDuration(CLI::App& command, const std::string& name, double& seconds,

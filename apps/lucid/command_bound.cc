@@ -14,7 +14,7 @@ namespace lucid::app {
 namespace {
 
 struct BoundArguments {
-  std::string run, out, engine = "native", variant = "full", tighten = "none";
+  std::string run, out, engine{NameOf(Engine::kNative)}, variant = "full", tighten = "none";
   std::int32_t label = -1;
   bool index = false, spatial = false, no_proof = false, optimum = false;
   double declare = 0;  // 0: not given
@@ -84,8 +84,8 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
     return InvalidInput("--proof and --no-proof: there is one or there is none");
   }
   CertifyOptions options;
-  if (arguments.engine == "milp") {
-    if (arguments.native.domain != "box") {
+  if (arguments.engine == NameOf(Engine::kMilp)) {
+    if (arguments.native.domain != DomainKind::kBox) {
       return InvalidInput(
           "--domain schema: the milp engine knows the box only, use --engine native");
     }
@@ -173,12 +173,11 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
 
 void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
   NativeBoundOptions& native = arguments.native;
-  command
-      .add_option("--domain", native.domain,
-                  "native: what may be asked: box, all of [0,1]^d, or schema, only what records of "
-                  "the schema encode to (tighter; guards refuse the rest)")
-      ->check(CLI::IsMember({"box", "schema"}))
-      ->capture_default_str()
+  AddDomain(command,
+            "native: what may be asked: box, all of [0,1]^d, or schema, only what records of the "
+            "schema encode to (tighter; guards refuse the rest)",
+            [&native](DomainKind kind) { native.domain = kind; })
+      ->default_str("box")
       ->group("native");
   command
       .add_option("--proof", native.proof,

@@ -121,7 +121,7 @@ Result<Promise> CheckPromise(const PredictArguments& arguments, const GuardOptio
                              WantedPromise wanted) {
   const AccessTerms access{
       .scalar = options.guard == GuardKind::kScalar,
-      .domain = options.domain.empty() ? "box" : options.domain,
+      .domain = options.domain.value_or(DomainKind::kBox),
       .epsilon = options.epsilon,
       .counted = false,
       .only_if_certified = wanted == WantedPromise::kLabels || wanted == WantedPromise::kBoth};
@@ -168,15 +168,22 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
 
 }  // namespace
 
-void AddPromiseOptions(CLI::App& command, std::string& promise, std::string& domain) {
+CLI::Option* AddDomain(CLI::App& command, const std::string& description,
+                       const std::function<void(DomainKind)>& set) {
+  return command
+      .add_option_function<std::string>(
+          "--domain", [set](const std::string& name) { set(DomainNamed(name).value()); },
+          description)
+      ->check(CLI::IsMember({"box", "schema"}));
+}
+
+void AddPromiseOptions(CLI::App& command, std::string& promise, std::optional<DomainKind>& domain) {
   command
       .add_option("--promise", promise,
                   "labels, full or both: refuse to open where the run does not keep it")
       ->check(CLI::IsMember({"labels", "full", "both"}));
-  command
-      .add_option("--domain", domain,
-                  "What may be asked of a run with declared bounds: box (default) or schema")
-      ->check(CLI::IsMember({"box", "schema"}));
+  AddDomain(command, "What may be asked of a run with declared bounds: box (default) or schema",
+            [&domain](DomainKind kind) { domain = kind; });
 }
 
 void AddPredictCommand(CLI::App& root, Session& session) {

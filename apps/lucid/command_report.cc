@@ -98,11 +98,9 @@ void AddReportCommand(CLI::App& root, Session& session) {
       ->add_option("--answer-epsilon", arguments->card_options.answer_epsilon,
                    "Of the card: the epsilon that the service answers with")
       ->capture_default_str();
-  command
-      ->add_option("--domain", arguments->card_options.domain,
-                   "Of the card: what the service may be asked, box or schema")
-      ->check(CLI::IsMember({"box", "schema"}))
-      ->capture_default_str();
+  AddDomain(*command, "Of the card: what the service may be asked, box or schema",
+            [arguments](DomainKind kind) { arguments->card_options.domain = kind; })
+      ->default_str("box");
   command->add_option("--csv", arguments->csv, "Folder for the tables as CSV, exact numbers");
   command->add_option("--latex", arguments->latex, "Folder for the tables as LaTeX");
   command

@@ -18,6 +18,7 @@ struct TrainArguments {
   LoadOptions load;
   EnsembleOptions ensemble;
   std::vector<double> population_total;
+  std::string instruction_set = "auto";
   std::vector<std::string> merge;
   const CLI::Option* merging = nullptr;  // given, perhaps without a folder
   const CLI::App* command = nullptr;     // says what was given
@@ -76,7 +77,7 @@ nlohmann::ordered_json ToJson(const TrainSummary& s, const Promise& promise) {
           {"seconds", s.seconds},
           {"networks_per_second", s.networks_per_second},
           {"trained_now", s.trained_now},
-          {"instruction_set", s.instruction_set}};
+          {"instruction_set", NameOf(s.maker)}};
 }
 
 // What the run keeps before anything is certified.
@@ -99,7 +100,7 @@ std::string ToText(const TrainSummary& s, const Promise& promise, std::string_vi
   }
   if (s.trained_now > 0) {
     text += fmt::format("{} {} networks in {:.1f} s ({:.1f}/s, {})\n", done, s.trained_now,
-                        s.seconds, s.networks_per_second, s.instruction_set);
+                        s.seconds, s.networks_per_second, NameOf(s.maker));
   }
   if (s.complete) {
     for (const std::string& line : promise.Lines()) text += line + "\n";
@@ -163,6 +164,9 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   }
   options.threads = session.threads;
   options.command = session.arguments;
+  if (arguments.instruction_set != "auto") {
+    LUCID_ASSIGN(options.instruction_set, InstructionSetNamed(arguments.instruction_set));
+  }
   if (!arguments.shard.empty()) {
     LUCID_ASSIGN(options.shard, Shard::Parse(arguments.shard));
   }
@@ -341,7 +345,7 @@ void AddTrainCommand(CLI::App& root, Session& session) {
   arguments->merging = merge;
   command->add_flag("--resume", arguments->ensemble.resume, "Go on with an unfinished run");
   command
-      ->add_option("--instruction-set", arguments->ensemble.instruction_set,
+      ->add_option("--instruction-set", arguments->instruction_set,
                    "auto, avx512, avx2 or portable (the weights are the same bits)")
       ->capture_default_str();
   command->add_flag("!--unchecked-trainer", arguments->ensemble.check_trainer,

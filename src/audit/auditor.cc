@@ -141,7 +141,7 @@ Status Auditor::WeighInProcess(AuditedAccess& access, Method method, double epsi
     std::vector<Witness> witnesses;
     const std::string path =
         options_.certificate.empty() ? PathIn(run_, kCertificateFile) : options_.certificate;
-    std::string domain = "box";
+    DomainKind domain = DomainKind::kBox;
     if (const Result<Certificate> certificate = LoadCertificate(path); certificate.ok()) {
       domain = certificate->domain;
       for (const ClassBound& bound : certificate->classes) {

@@ -67,11 +67,11 @@ class Search {
 
 }  // namespace
 
-Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, const std::string& domain,
+Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind domain,
                                         std::span<const KnownDisagreements> known,
                                         std::span<const Witness> witnesses, const Table& rows,
                                         std::uint64_t seed, int threads, std::stop_token stop) {
-  LUCID_ASSIGN(Domain asked, Domain::Named(domain, ensemble.manifest().schema));
+  Domain asked = Domain::Of(domain, ensemble.manifest().schema);
   LUCID_ASSIGN(NetworkLabels network, NetworkLabels::Of(ensemble.network()));
   Search search(ensemble, std::move(asked), std::move(network));
   Certificate nothing = UnprovedCertificate(ensemble);

@@ -34,7 +34,7 @@ struct WhiteBoxInputs {
 // Looks for inputs of the domain that matter, without help from a certificate: the checker's
 // falsifier over all members, the local maxima of N's confidence above each of `known`, and `rows`.
 // `witnesses`: more inputs to look at. Errors: kInterrupted.
-Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, const std::string& domain,
+Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind domain,
                                         std::span<const KnownDisagreements> known,
                                         std::span<const Witness> witnesses, const Table& rows,
                                         std::uint64_t seed, int threads, std::stop_token stop);

@@ -76,7 +76,7 @@ TEST_P(Gradients, SumEqualsOneExampleAfterTheOther) {
         const double tolerance = 2e-4 * (1 + NormOf(expected));
         for (std::size_t i = 0; i < sum.size(); ++i) {
           ASSERT_NEAR(sum[i], expected[i], tolerance)
-              << InstructionSetName(set) << " rows " << count << " clip " << clip << " at " << i;
+              << NameOf(set) << " rows " << count << " clip " << clip << " at " << i;
         }
       }
     }

@@ -237,6 +237,15 @@ std::string_view NameOf(BoundStatus status) {
   return "deadline";
 }
 
+std::string_view NameOf(Engine engine) { return engine == Engine::kNative ? "native" : "milp"; }
+
+Result<Engine> EngineNamed(std::string_view name) {
+  for (const Engine engine : {Engine::kNative, Engine::kMilp}) {
+    if (NameOf(engine) == name) return engine;
+  }
+  return InvalidInput(fmt::format("engine '{}' is not one of: native, milp", name));
+}
+
 std::string_view NameOf(DeclaredOutcome outcome) {
   switch (outcome) {
     case DeclaredOutcome::kProved:
@@ -291,9 +300,9 @@ std::string EncodeCertificate(const Certificate& c) {
   json["format"] = kFormat;
   json["lucid"] = c.version;
   json["command"] = c.command;
-  json["engine"] = c.engine;
+  json["engine"] = NameOf(c.engine);
   json["options"] = c.options;
-  json["domain"] = c.domain;
+  json["domain"] = NameOf(c.domain);
   json["promise"] = c.promise;
   json["declared"] = c.declared ? ToJson(*c.declared, c.Outcome()) : Json(nullptr);
   json["rows"] = c.rows;
@@ -337,9 +346,9 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
   Certificate c;
   c.version = read.Text("/lucid");
   c.command = read.Texts("/command");
-  c.engine = read.Text("/engine");
+  c.engine = read.Named("/engine", EngineNamed);
   c.options = read.Text("/options");
-  c.domain = read.Text("/domain");
+  c.domain = read.Named("/domain", DomainNamed);
   c.rows = read.Whole("/rows");
   c.members = read.Whole("/members");
   c.partial = read.Flag("/partial");
@@ -356,7 +365,6 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
                         read.Sha256("/proof/sha256")};
     if (c.proof->bytes < 0) read.Wrong("/proof/bytes", "a number >= 0");
   }
-  if (c.domain != "box" && c.domain != "schema") read.Wrong("/domain", "box or schema");
   if (c.classes.empty()) read.Wrong("/classes", "a list of at least one class");
   if (c.rows < 2) read.Wrong("/rows", "at least 2");
   if (c.members < 1 || c.members > c.rows) read.Wrong("/members", "from 1 to rows");
@@ -404,9 +412,6 @@ Result<VerifiedCertificate> VerifiedCertificate::Verify(Certificate certificate,
   // written here must noise the same inputs.
   const double error = Evaluator(network).ConfidenceErrorBound();
   if (!(c.network_error == error)) return other("forward error", Hex(c.network_error), Hex(error));
-  if (c.domain != "box" && c.domain != "schema") {
-    return Mismatch("the certificate is for a domain that is neither box nor schema");
-  }
   for (std::size_t i = 0; i < c.classes.size(); ++i) {
     const ClassBound& bound = c.classes[i];
     if (bound.label != static_cast<std::int32_t>(i) || !(bound.beta_upper >= 0) ||

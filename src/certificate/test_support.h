@@ -32,7 +32,7 @@ inline Certificate CertificateFor(const Network& network) {
   Certificate c;
   c.version = "0.1.0";
   c.command = {"lucid", "bound", "run \"quoted\"\n"};
-  c.engine = "milp";
+  c.engine = Engine::kMilp;
   c.options = "gap 0.01, seed 3";
   c.rows = 20;
   c.members = 7;
@@ -155,7 +155,7 @@ inline ImportedRun RandomRun(const std::string& architecture, std::uint64_t seed
 // Claims `beta` for every class and nothing else.
 inline Certificate Claim(const Ensemble& ensemble, double beta) {
   Certificate c = UnprovedCertificate(ensemble);
-  c.engine = "milp";
+  c.engine = Engine::kMilp;
   for (ClassBound& bound : c.classes) bound.beta_upper = beta;
   return c;
 }

@@ -45,7 +45,7 @@ class Checker {
 
 // Why a class's numbers and witness are not of this run; empty if they are.
 std::string ProblemOf(const ClassBound& bound, std::int64_t label, const Ensemble& ensemble,
-                      const Result<Domain>& domain) {
+                      const Domain& domain) {
   if (bound.label != label) return fmt::format("it is called class {}", bound.label);
   if (!(bound.beta_upper >= 0) || !(bound.beta_lower >= 0) ||
       !(bound.beta_lower <= bound.beta_upper)) {
@@ -64,8 +64,7 @@ std::string ProblemOf(const ClassBound& bound, std::int64_t label, const Ensembl
   if (static_cast<std::int64_t>(witness.x.size()) != inputs) {
     return fmt::format("its witness has {} values, an input has {}", witness.x.size(), inputs);
   }
-  if (!domain.ok()) return "";  // which is a failed check of its own
-  const Status inside = domain->Contains(witness.x);
+  const Status inside = domain.Contains(witness.x);
   return inside.ok() ? "" : "its witness: " + inside.error().message;
 }
 
@@ -128,8 +127,6 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   check.Same("rows", c.rows, manifest.rows);
   check.Same("members", c.members, ensemble.members());
   check.Same("partial", c.partial, manifest.partial);
-  const Result<Domain> domain = Domain::Named(c.domain, manifest.schema);
-  check.Ask("domain", domain.ok(), domain.ok() ? "" : domain.error().message);
   const double error = Evaluator(network).ConfidenceErrorBound();
   check.Ask("forward error of N", c.network_error == error && std::isfinite(error),
             fmt::format("the certificate says {}, this network's is {}", HexText(c.network_error),
@@ -138,6 +135,7 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   check.Ask("forward error of the members", c.member_error >= largest && std::isfinite(largest),
             fmt::format("the certificate says {}, the largest is {}", HexText(c.member_error),
                         HexText(largest)));
+  const Domain domain = Domain::Of(c.domain, manifest.schema);
   const std::int64_t classes = network.architecture.classes();
   const bool complete =
       check.Same("number of classes", static_cast<std::int64_t>(c.classes.size()), classes);

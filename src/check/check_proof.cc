@@ -233,7 +233,7 @@ Result<CheckReport> CheckProof(const Certificate& certificate, const Ensemble& e
     if (proof.error().kind == ErrorKind::kIo) return proof.error();
     return refuse(proof.error().message);
   }
-  LUCID_ASSIGN(Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   const ProofShape shape(ensemble.network().architecture, ensemble.members(), std::move(domain));
   Result<std::vector<ProofTree>> trees = ReadProofTrees(proof->files, shape, stop);
   if (!trees.ok()) {

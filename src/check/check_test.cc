@@ -72,7 +72,6 @@ TEST(CheckBinding, NamesWhatDoesNotFit) {
   EXPECT_EQ(failed([](auto& c) { c.rows = 7; }), Names{"rows"});
   EXPECT_EQ(failed([](auto& c) { c.members = 5; }), Names{"members"});
   EXPECT_EQ(failed([](auto& c) { c.partial = true; }), Names{"partial"});
-  EXPECT_EQ(failed([](auto& c) { c.domain = "ball"; }), Names{"domain"});
   EXPECT_EQ(failed([](auto& c) { c.network_error *= 2; }), Names{"forward error of N"});
   EXPECT_EQ(failed([](auto& c) { c.classes[1].label = 0; }), Names{"class 1"});
   EXPECT_EQ(failed([](auto& c) { c.classes[0].beta_upper = std::nan(""); }), Names{"class 0"});

@@ -236,7 +236,7 @@ Result<FalsifyReport> Falsify(const Certificate& certificate, const Ensemble& en
   for (const ClassBound& bound : certificate.classes) {
     report.checks.checks.push_back(CheckWitness(bound, ensemble));
   }
-  LUCID_ASSIGN(Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   Search search(ensemble, std::move(domain), options, progress, std::move(stop));
   LUCID_ASSIGN(const auto found, search.Run());
   report.points = search.points();

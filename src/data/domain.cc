@@ -26,6 +26,15 @@ Error OutOfDomain(const std::string& name, std::string_view value, std::string_v
 
 }  // namespace
 
+std::string_view NameOf(DomainKind kind) { return kind == DomainKind::kBox ? "box" : "schema"; }
+
+Result<DomainKind> DomainNamed(std::string_view name) {
+  for (const DomainKind kind : {DomainKind::kBox, DomainKind::kSchema}) {
+    if (NameOf(kind) == name) return kind;
+  }
+  return InvalidInput(fmt::format("domain {}: must be box or schema", Quoted(name)));
+}
+
 Domain Domain::Box(const Schema& schema) {
   Domain domain;
   domain.names_ = schema.feature_names();
@@ -34,7 +43,7 @@ Domain Domain::Box(const Schema& schema) {
 
 Domain Domain::OfSchema(const Schema& schema) {
   Domain domain = Box(schema);
-  domain.schema_ = true;
+  domain.kind_ = DomainKind::kSchema;
   const Encoder encoder(schema);
   std::int64_t at = 0;
   std::size_t feature = 0;
@@ -48,12 +57,6 @@ Domain Domain::OfSchema(const Schema& schema) {
     ++feature;
   }
   return domain;
-}
-
-Result<Domain> Domain::Named(std::string_view name, const Schema& schema) {
-  if (name == "box") return Box(schema);
-  if (name == "schema") return OfSchema(schema);
-  return InvalidInput(fmt::format("domain {}: must be box or schema", Quoted(name)));
 }
 
 Status Domain::Contains(std::span<const float> x) const {

@@ -37,7 +37,7 @@ std::vector<float> Encoded(const std::vector<std::string_view>& cells) {
 
 TEST(Domain, HoldsTheEncodingOfEveryRecord) {
   const Domain domain = Domain::OfSchema(AnySchema());
-  EXPECT_EQ(domain.name(), "schema");
+  EXPECT_EQ(domain.kind(), DomainKind::kSchema);
   EXPECT_EQ(domain.features(), 7);
   for (const char* colour : {"red", "green", "blue"}) {
     for (const char* day : {"a", "b", "c", "d", "?"}) {
@@ -135,9 +135,11 @@ TEST(Domain, ProjectsToTheNearestRecord) {
 }
 
 TEST(Domain, OnlyBoxAndSchemaAreNames) {
-  EXPECT_EQ(Domain::Named("box", AnySchema())->name(), "box");
-  EXPECT_EQ(Domain::Named("schema", AnySchema())->name(), "schema");
-  EXPECT_THAT(Domain::Named("ball", AnySchema()).error().message, HasSubstr("'ball'"));
+  for (const DomainKind kind : {DomainKind::kBox, DomainKind::kSchema}) {
+    EXPECT_EQ(DomainNamed(NameOf(kind)).value(), kind);
+    EXPECT_EQ(Domain::Of(kind, AnySchema()).kind(), kind);
+  }
+  EXPECT_THAT(DomainNamed("ball").error().message, HasSubstr("'ball'"));
 }
 
 }  // namespace

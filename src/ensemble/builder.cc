@@ -32,16 +32,22 @@ bool Exists(const std::string& path) {
 // While a store is being filled its name ends so; the final name means complete.
 std::string Unfinished(const std::string& path) { return path + ".partial"; }
 
-Result<InstructionSet> ChooseInstructionSet(const std::string& name) {
+Result<InstructionSet> ChooseInstructionSet(std::optional<InstructionSet> wanted) {
   const auto available = AvailableInstructionSets();
-  if (name == "auto") return available.front();
-  std::string names;
-  for (InstructionSet set : available) {
-    if (InstructionSetName(set) == name) return set;
-    names += " " + InstructionSetName(set);
+  if (!wanted) return available.front();
+  if (std::ranges::find(available, *wanted) != available.end()) return *wanted;
+  return InvalidInput(fmt::format("the instruction set {} is not available here", NameOf(*wanted)));
+}
+
+NetworkMaker MakerWith(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512:
+      return NetworkMaker::kAvx512;
+    case InstructionSet::kAvx2:
+      return NetworkMaker::kAvx2;
+    default:
+      return NetworkMaker::kPortable;
   }
-  return InvalidInput(
-      fmt::format("--instruction-set '{}' is not available here (auto{})", name, names));
 }
 
 DataSize SizeOf(const Dataset& dataset, const std::vector<Unit>& units) {
@@ -242,7 +248,7 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
   return status;
 }
 
-TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::string& set) {
+TrainSummary Summarize(const Job& job, std::int64_t trained_now, NetworkMaker maker) {
   TrainSummary summary;
   summary.run = job.run;
   summary.rows = job.dataset.train.rows();
@@ -263,7 +269,7 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, const std::stri
   summary.networks_per_second =
       summary.seconds > 0 ? static_cast<double>(trained_now) / summary.seconds : 0;
   summary.train_accuracy = summary.test_accuracy = std::numeric_limits<double>::quiet_NaN();
-  summary.instruction_set = set;
+  summary.maker = maker;
   return summary;
 }
 
@@ -291,7 +297,7 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   Manifest manifest;
   manifest.version = Version();
   manifest.build = BuildInfo();
-  manifest.instruction_set = summary.instruction_set;
+  manifest.maker = summary.maker;
   manifest.command = job.options.command;
   manifest.data_directory = job.dataset.directory;
   manifest.rows = summary.rows;
@@ -337,7 +343,7 @@ Status PublishPrivateNetwork(const Job& job, Store& store, const NetworkSource& 
     LUCID_TRY(store.Write(0, parameters));
     LUCID_TRY(store.Sync());
   }
-  TrainSummary summary = Summarize(job, 0, source.name());
+  TrainSummary summary = Summarize(job, 0, source.maker());
   LUCID_ASSIGN(const Manifest manifest, PublishNetwork(job, store, summary));
   return WriteManifest(job, manifest);
 }
@@ -372,13 +378,13 @@ Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
 }
 
 // The target has its final name already: checked, not trained.
-Result<TrainSummary> AlreadyThere(const Job& job, const std::string& set) {
+Result<TrainSummary> AlreadyThere(const Job& job, NetworkMaker maker) {
   if (!job.options.resume) {
     return InvalidInput(fmt::format(
         "'{}' exists: this run is there already; use it, or another --out", job.target));
   }
   LUCID_ASSIGN(const Store store, Store::Open(job.target, job.spec, /*writable=*/true));
-  TrainSummary summary = Summarize(job, 0, set);
+  TrainSummary summary = Summarize(job, 0, maker);
   if (!job.whole()) return summary;
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(job.run, job.report));
   summary.complete = true;
@@ -394,11 +400,11 @@ class GroupSource final : public NetworkSource {
   GroupSource(const Job& job, InstructionSet set, std::optional<Secret> secret)
       : plan_(job.spec.architecture, job.dataset.train, job.options.train, std::move(secret)),
         trainer_(plan_, set),
-        name_(InstructionSetName(set)) {}
+        maker_(MakerWith(set)) {}
 
   std::int64_t lanes() const override { return trainer_.lanes(); }
   std::string verb() const override { return "training"; }
-  std::string name() const override { return name_; }
+  NetworkMaker maker() const override { return maker_; }
   Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
               std::stop_token stop) const override {
     return trainer_.Train(left_out, out, stop);
@@ -407,20 +413,20 @@ class GroupSource final : public NetworkSource {
  private:
   TrainPlan plan_;
   GroupTrainer trainer_;
-  std::string name_;
+  NetworkMaker maker_;
 };
 
 }  // namespace
 
 Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
   LUCID_TRY(ReopenWithoutManifest(job));
-  if (Exists(job.target)) return AlreadyThere(job, source.name());
+  if (Exists(job.target)) return AlreadyThere(job, source.maker());
   LUCID_ASSIGN(Store store, OpenStore(job));
   const bool has_n = job.spec.rows.front() == -1;
   if (job.private_run && has_n) LUCID_TRY(PublishPrivateNetwork(job, store, source));
   LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
   LUCID_TRY(Fill(job, store, missing, source));
-  TrainSummary summary = Summarize(job, static_cast<std::int64_t>(missing.size()), source.name());
+  TrainSummary summary = Summarize(job, static_cast<std::int64_t>(missing.size()), source.maker());
   if (job.whole()) return Finish(job, std::move(store), std::move(summary));
   LUCID_TRY(store.Sync());
   LUCID_TRY(RenameDurably(Unfinished(job.target), job.target));
@@ -507,7 +513,7 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop,
                                       /*shared_seed=*/true, secret));
   LUCID_TRY(ReopenWithoutManifest(job));
-  if (Exists(job.target)) return AlreadyThere(job, "merged");
+  if (Exists(job.target)) return AlreadyThere(job, NetworkMaker::kMerge);
   LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));
   // Merging is copying: what an interrupted merge left is written again.
   const std::string unfinished = Unfinished(job.target);
@@ -529,7 +535,7 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
       job.Report("merging", at + 1, 0);
     }
   }
-  return Finish(job, std::move(store), Summarize(job, 0, "merged"));
+  return Finish(job, std::move(store), Summarize(job, 0, NetworkMaker::kMerge));
 }
 
 }  // namespace lucid

@@ -45,7 +45,7 @@ class NetworkSource {
   virtual ~NetworkSource() = default;
   virtual std::int64_t lanes() const { return 1; }  // networks at a time
   virtual std::string verb() const = 0;             // "training": for progress
-  virtual std::string name() const = 0;             // "avx2": for the manifest
+  virtual NetworkMaker maker() const = 0;
   // Makes network k without the unit whose first row is left_out[k] (-1: N) into
   // out[k * parameters ...]. Thread-safe.
   // Requires: 1 <= left_out.size() <= lanes().

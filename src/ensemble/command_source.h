@@ -16,7 +16,7 @@ class CommandSource final : public NetworkSource {
   CommandSource& operator=(const CommandSource&) = delete;
 
   std::string verb() const override { return "training"; }
-  std::string name() const override { return "command"; }
+  NetworkMaker maker() const override { return NetworkMaker::kCommand; }
   Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
               std::stop_token stop) const override;
 

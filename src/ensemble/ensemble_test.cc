@@ -68,7 +68,7 @@ TEST_F(EnsembleTest, SameBytesForAnyThreadsInstructionSetAndShards) {
   EnsembleOptions options = options_;
   options.threads = 4;
   ASSERT_TRUE(Train("four", options).ok());
-  options.instruction_set = "portable";
+  options.instruction_set = InstructionSet::kPortable;
   ASSERT_TRUE(Train("portable", options).ok());
   EXPECT_EQ(StoreDigest("one"), StoreDigest("four"));
   EXPECT_EQ(StoreDigest("one"), StoreDigest("portable"));

@@ -254,7 +254,7 @@ class FileSource final : public NetworkSource {
   }
 
   std::string verb() const override { return "importing"; }
-  std::string name() const override { return "imported"; }
+  NetworkMaker maker() const override { return NetworkMaker::kImport; }
   Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
               std::stop_token) const override {
     const std::int64_t row = left_out.front();

@@ -122,12 +122,37 @@ std::string_view NameOf(Adjacency adjacency) {
   return "as trained elsewhere";
 }
 
+std::string_view NameOf(NetworkMaker maker) {
+  switch (maker) {
+    case NetworkMaker::kAvx512:
+      return NameOf(InstructionSet::kAvx512);
+    case NetworkMaker::kAvx2:
+      return NameOf(InstructionSet::kAvx2);
+    case NetworkMaker::kPortable:
+      return NameOf(InstructionSet::kPortable);
+    case NetworkMaker::kCommand:
+      return "command";
+    case NetworkMaker::kMerge:
+      return "merged";
+    default:
+      return "imported";
+  }
+}
+
+Result<NetworkMaker> NetworkMakerNamed(std::string_view name) {
+  using enum NetworkMaker;
+  for (const NetworkMaker maker : {kAvx512, kAvx2, kPortable, kCommand, kMerge, kImport}) {
+    if (NameOf(maker) == name) return maker;
+  }
+  return InvalidInput(fmt::format("no networks are made by '{}'", name));
+}
+
 std::string EncodeManifest(const Manifest& m) {
   Json json;
   json["format"] = m.format == 1 ? kFormat1 : kFormat2;
   json["lucid"] = m.version;
   json["build"] = m.build;
-  json["instruction_set"] = m.instruction_set;
+  json["instruction_set"] = NameOf(m.maker);
   json["command"] = m.command;
   json["data"] = {{"directory", m.data_directory},
                   {"rows", m.rows},
@@ -180,7 +205,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
   LUCID_TRY(read.CheckFormat(m.format == 1 ? kFormat1 : kFormat2));
   m.version = read.Text("/lucid");
   m.build = read.Text("/build");
-  m.instruction_set = read.Text("/instruction_set");
+  m.maker = read.Named("/instruction_set", NetworkMakerNamed);
   m.command = read.Texts("/command");
   m.data_directory = read.Text("/data/directory");
   m.rows = read.Whole("/data/rows");
@@ -208,7 +233,8 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
     m.unit = read.Text("/unit");
     m.units = read.Whole("/units");
     const std::string adjacency = read.Text("/adjacency");
-    const auto* const found = std::ranges::find(kAdjacencies, adjacency, NameOf);
+    const auto* const found =
+        std::ranges::find(kAdjacencies, adjacency, [](Adjacency one) { return NameOf(one); });
     if (found == std::end(kAdjacencies)) read.Wrong("/adjacency", "an adjacency");
     if (found != std::end(kAdjacencies)) m.adjacency = *found;
     if (!read.IsNull("/expected_rows")) {

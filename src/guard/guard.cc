@@ -36,16 +36,16 @@ Result<Terms> TermsFor(MechanismKind kind, double epsilon, const Network& networ
 }
 
 Status CheckCertificate(const Network& network, const Certificate& certificate,
-                        const Schema& schema, const std::string& domain) {
+                        const Schema& schema, std::optional<DomainKind> domain) {
   if (certificate.network_digest != network.digest()) {
     return Mismatch("the certificate is not of this network");
   }
   if (certificate.schema_digest != Sha256Of(schema.Canonical())) {
     return Mismatch("the certificate is not of this schema");
   }
-  if (!domain.empty() && domain != certificate.domain) {
+  if (domain && *domain != certificate.domain) {
     return Mismatch(fmt::format("the certificate is for the domain {}, not for {}",
-                                certificate.domain, domain));
+                                NameOf(certificate.domain), NameOf(*domain)));
   }
   return Ok();
 }
@@ -148,7 +148,6 @@ struct Guard::Impl {
   std::optional<Certificate> certificate;  // none: the bounds are declared
   double network_error;                    // of N's computed confidence
   Schema schema;
-  std::string domain_name;
   Domain domain;
   GuardOptions options;
   Terms left, spent;
@@ -222,19 +221,19 @@ Result<Guard> Guard::CreateDeclared(const RunNetwork& run, const GuardOptions& o
   }
   const std::vector<double> bounds(static_cast<std::size_t>(run.manifest.schema.classes()),
                                    run.manifest.declared->bound());
-  return Make(run.network, run.manifest.schema, options.domain.empty() ? "box" : options.domain,
+  return Make(run.network, run.manifest.schema, options.domain.value_or(DomainKind::kBox),
               Evaluator(run.network).ConfidenceErrorBound(), bounds, std::nullopt, {}, options,
               key);
 }
 
 // What both ways to a guard have in common.
-Result<Guard> Guard::Make(const Network& network, const Schema& schema,
-                          const std::string& domain_name, double network_error,
-                          std::vector<double> bounds, std::optional<Certificate> certificate,
-                          Parts parts, const GuardOptions& options, const GuardKey& key) {
+Result<Guard> Guard::Make(const Network& network, const Schema& schema, DomainKind domain_kind,
+                          double network_error, std::vector<double> bounds,
+                          std::optional<Certificate> certificate, Parts parts,
+                          const GuardOptions& options, const GuardKey& key) {
   LUCID_TRY(PrepareSodium());
   LUCID_TRY(CheckNetwork(network, schema));
-  LUCID_ASSIGN(Domain domain, Domain::Named(domain_name, schema));
+  Domain domain = Domain::Of(domain_kind, schema);
   const NoisedSet noised{options.guard, bounds, parts.spatial ? parts.spatial->digest() : Digest(),
                          parts.index ? parts.index->digest() : Digest()};
   LUCID_ASSIGN(Terms left, TermsFor(options.mechanism, options.epsilon, network, noised, key));
@@ -243,7 +242,7 @@ Result<Guard> Guard::Make(const Network& network, const Schema& schema,
   LUCID_TRY(packed.Set(0, network.parameters));
   std::vector<std::size_t> free = FreeFeatures(domain);
   return Guard(std::make_unique<const Impl>(
-      Impl{std::move(certificate), network_error, schema, domain_name, std::move(domain), options,
+      Impl{std::move(certificate), network_error, schema, std::move(domain), options,
            std::move(left), std::move(spent), std::move(parts), std::move(packed),
            std::move(bounds), std::move(free), Encoder(schema)}));
 }
@@ -255,7 +254,7 @@ const Certificate* Guard::certificate() const {
   return impl_->certificate ? &*impl_->certificate : nullptr;
 }
 std::span<const double> Guard::bounds() const { return impl_->bounds; }
-const std::string& Guard::domain() const { return impl_->domain_name; }
+DomainKind Guard::domain() const { return impl_->domain.kind(); }
 const GuardOptions& Guard::options() const { return impl_->options; }
 const Mechanism& Guard::mechanism() const { return impl_->left.mechanism; }
 

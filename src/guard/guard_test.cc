@@ -400,7 +400,7 @@ TEST(GuardTest, DeclaredBoundsNoiseWhatIsNotAboveThem) {
   const RunNetwork run = DeclaredRun(proved, 0.5, 2 * confidences[250]);
   const Guard guard = Guard::CreateDeclared(run, {}, GuardKey::Random()).value();
   EXPECT_EQ(guard.certificate(), nullptr);
-  EXPECT_EQ(guard.domain(), "box");
+  EXPECT_EQ(guard.domain(), DomainKind::kBox);
   int noised = 0;
   for (const auto& x : rows) {
     const Decision decision = evaluator.Decide(x);
@@ -553,7 +553,7 @@ TEST_F(CanonicalTest, InTheSchemasDomainOnlyRecordsAreAnswered) {
                             .value();
   const Network network = RandomNetwork("4 > dense 3 > 2", 1);
   Certificate certificate = CertificateFor(network);
-  certificate.domain = "schema";
+  certificate.domain = DomainKind::kSchema;
   certificate.schema_digest = Sha256Of(schema.Canonical());
   for (ClassBound& bound : certificate.classes) bound = {.label = bound.label};
   const auto verified = VerifiedCertificate::Verify(certificate, network).value();

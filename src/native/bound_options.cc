@@ -40,7 +40,6 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
     return Refuse("attack-climbs", *attack_climbs, "at least 0");
   }
   if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
-  if (domain != "box" && domain != "schema") return Refuse("domain", domain, "box or schema");
   if (decide && !(*decide >= 0 && std::isfinite(*decide))) {
     return Refuse("decide", *decide, "a finite number from 0 on");
   }
@@ -48,8 +47,8 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
 }
 
 std::string NativeBoundOptions::Canonical() const {
-  return fmt::format("native domain={} gap={} seed={} proof={}{}", domain, HexText(gap), seed,
-                     proof.empty() ? "no" : "yes",
+  return fmt::format("native domain={} gap={} seed={} proof={}{}", NameOf(domain), HexText(gap),
+                     seed, proof.empty() ? "no" : "yes",
                      decide ? " decide=" + HexText(*decide) : std::string());
 }
 

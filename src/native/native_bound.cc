@@ -73,7 +73,7 @@ class NativeBound {
         networks_(ensemble) {
     journal_.certificate = UnprovedCertificate(ensemble);
     journal_.certificate.command = options.command;
-    journal_.certificate.engine = "native";
+    journal_.certificate.engine = Engine::kNative;
     journal_.certificate.options = options.Canonical();
     journal_.certificate.domain = options.domain;
     journal_.regions.resize(journal_.certificate.classes.size());
@@ -88,7 +88,7 @@ class NativeBound {
       return InvalidInput(
           "the network's outputs may overflow or be no numbers, so nothing can be proved of it");
     }
-    LUCID_ASSIGN(domain_, Domain::Named(options_.domain, ensemble_.manifest().schema));
+    domain_ = Domain::Of(options_.domain, ensemble_.manifest().schema);
     LUCID_TRY(OpenJournal());
     LUCID_ASSIGN(certificate.member_error,
                  LargestError(EnsembleMembers(ensemble_), options_.threads));

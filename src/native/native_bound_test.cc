@@ -55,7 +55,7 @@ class NativeBoundTest : public testing::Test {
         << report->FirstProblem()->name << ": " << report->FirstProblem()->detail;
   }
   void ExpectValid(const Certificate& certificate) const {
-    EXPECT_EQ(certificate.engine, "native");
+    EXPECT_EQ(certificate.engine, Engine::kNative);
     for (const ClassBound& bound : certificate.classes) {
       SCOPED_TRACE(testing::Message() << "class " << bound.label);
       const double truth = Truth(bound.label);

@@ -26,7 +26,7 @@ class NativeJournalTest : public testing::Test {
  protected:
   NativeJournalTest() {
     journal_.certificate = CertificateFor(RandomNetwork("3 > dense 2 > 2", 1));
-    journal_.certificate.engine = "native";
+    journal_.certificate.engine = Engine::kNative;
     // Every byte there is, line ends among them.
     std::string bytes;
     for (int byte = 0; byte < 256; ++byte) bytes.push_back(static_cast<char>(byte));

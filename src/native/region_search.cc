@@ -76,7 +76,7 @@ class RegionSearch {
   SearchTask Task() const {
     return {label_,        members_.count(),
             member_error_, network_.digest(),
-            work_.root(),  options_.domain == nullptr ? "" : std::string(options_.domain->name())};
+            work_.root(),  options_.domain == nullptr ? DomainKind::kBox : options_.domain->kind()};
   }
 
   // Where a saved search was, or at the start: every pair is open over the whole domain.
@@ -728,8 +728,8 @@ class RegionSearch {
     LUCID_TRY(log_.status());
     RegionSearchSummary summary;
     LUCID_ASSIGN(summary.verdict, state_.account.Settle(state_.Waiting(), work_.target));
-    // Also where nothing waits but regions were given up: begun anew, the search would write a second
-    // tree into the same proof.
+    // Also where nothing waits but regions were given up: begun anew, the search would write a
+    // second tree into the same proof.
     if (!summary.verdict.finished()) summary.left = Encoded();
     summary.regions = state_.regions;
     summary.bounds = state_.bounds;

@@ -32,8 +32,8 @@ void WriteTask(const SearchTask& task, std::string& out) {
     PutBytes(out, side.lower);
     PutBytes(out, side.upper);
   }
-  PutBytes(out, static_cast<std::uint64_t>(task.domain.size()));
-  out += task.domain;
+  PutBytes(out, static_cast<std::uint64_t>(NameOf(task.domain).size()));
+  out += NameOf(task.domain);
 }
 
 void WriteNode(const RegionNode& node, std::string& out) {
@@ -213,7 +213,7 @@ Status DecodeRegionState(const std::string& bytes, const Architecture& architect
   if (!bytes.starts_with(own)) {
     return Mismatch(
         fmt::format("the saved search is not the one of class {}, domain '{}' and these networks",
-                    task.label, task.domain));
+                    task.label, NameOf(task.domain)));
   }
   ByteCursor in(std::string_view(bytes).substr(own.size()));
   state = {};

@@ -7,6 +7,7 @@
 
 #include "lucid/base/digest.h"
 #include "lucid/base/result.h"
+#include "lucid/data/domain.h"
 #include "lucid/nn/network.h"
 #include "native/account.h"
 #include "pair/region_bounder.h"
@@ -20,7 +21,7 @@ struct SearchTask {
   double member_error = 0;  // of the constraint g <= member_error
   Digest network;           // Network::digest()
   Box root;                 // holds the domain
-  std::string domain;       // its name
+  DomainKind domain = DomainKind::kBox;
 };
 
 // A region that waits, with the pairs that are alive in it.

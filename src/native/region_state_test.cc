@@ -21,7 +21,8 @@ const Architecture& Shape() {
 constexpr std::int32_t kLabel = 1;
 
 SearchTask Task() {
-  return {kLabel, kMembers, 1e-12, Sha256Of("a network"), UnitBox(Shape().inputs()), "box"};
+  return {kLabel,          kMembers, 1e-12, Sha256Of("a network"), UnitBox(Shape().inputs()),
+          DomainKind::kBox};
 }
 
 // Some pairs wait in the nodes, all the rest is closed.
@@ -165,7 +166,7 @@ TEST(RegionState, OfAnotherTaskIsRefused) {
   others[1].members = kMembers - 1;
   others[2].member_error = 2e-12;
   others[3].network = Sha256Of("another network");
-  others[4].domain = "schema";
+  others[4].domain = DomainKind::kSchema;
   others[5].root[0].lower = 0.5;
   others[6].label = 2;
   RegionState read;

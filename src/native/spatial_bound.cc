@@ -14,10 +14,10 @@
 namespace lucid {
 namespace {
 
-constexpr std::size_t kMostGuides = 20000, kRandomGuides = 2000;
-// With so few inputs boxes can be small all along N's boundary. Rows of data are too few there to
-// say where the next input will be, so random inputs guide, too.
-constexpr std::int64_t kDense = 2;
+constexpr std::size_t kMostRows = 20000, kRandomGuides = 2000;
+// Some thousand of these are noised by a scalar guard. Boxes that spare them spare as many of the
+// inputs between them; with a sixth of the guides, boxes fit the guides only.
+constexpr std::size_t kGuidesOfDomain = 120000;
 
 std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
   Stream stream(0, "spatial guides");
@@ -35,11 +35,11 @@ std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
 
 // In the one spelling that a guard gives inputs, and not too many, evenly spaced.
 std::vector<float> Guides(std::span<const float> given, const Domain& domain) {
-  const bool dense = domain.features() <= kDense;
+  const bool fill = GuidesFillDomain(domain);
   std::vector<float> guides;
-  if (dense || given.empty()) guides = RandomInputs(domain, dense ? kMostGuides : kRandomGuides);
+  if (fill || given.empty()) guides = RandomInputs(domain, fill ? kGuidesOfDomain : kRandomGuides);
   const auto inputs = static_cast<std::size_t>(domain.features());
-  const std::size_t rows = given.size() / inputs, kept = std::min(rows, kMostGuides);
+  const std::size_t rows = given.size() / inputs, kept = std::min(rows, kMostRows);
   for (std::size_t k = 0; k < kept; ++k) {
     for (const float value : given.subspan(k * rows / kept * inputs, inputs)) {
       guides.push_back(std::clamp(value, 0.0F, 1.0F) + 0.0F);
@@ -86,7 +86,7 @@ Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certifi
                                          const SpatialOptions& options,
                                          const ProgressCallback& progress, std::stop_token stop) {
   LUCID_TRY(options.Validate());
-  LUCID_ASSIGN(const Domain domain, Domain::Named(certificate.domain, ensemble.manifest().schema));
+  const Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   const EngineNetworks networks(ensemble);
   const std::vector<float> rows = Guides(guides, domain);
   const Clock::time_point deadline = In(options.time_limit);

@@ -1,11 +1,12 @@
 #include "native/spatial_search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "attack/network_gradient.h"
 #include "base/parallel.h"
 #include "native/engine.h"
 #include "native/region_search.h"
@@ -24,10 +25,12 @@ constexpr int kSteps = 5;  // of descent, with many inputs
 // rest, the hardest to help, waits for smaller boxes.
 constexpr double kHardest = 0.3;
 
-// An input that should be answered as it is: N gives it the class, and no member another one.
+// An input that should be answered as it is: N gives it the class. Members are asked about it when
+// few of them are left that may give it another one.
 struct Guide {
   std::span<const float> x;
   double confidence = 0;  // at or below f(x)
+  bool agreed = false;    // every member gives it the class, too
 };
 
 // A member that may give another class as much, and a bound of f where it does.
@@ -74,10 +77,10 @@ class SpatialSearch {
   }
 
   SpatialBounds::Tree Run(std::span<const float> rows) {
+    const Clock::time_point deadline = In(options_.seconds);
     leaves_.push_back(Root(rows));
     nodes_.push_back({{}, leaves_[0].Bound()});
     const auto all = static_cast<std::int64_t>(leaves_[0].guides.size());
-    const Clock::time_point deadline = In(options_.seconds);
     while (Clock::now() < deadline && !options_.stop.stop_requested()) {
       const std::vector<std::size_t> chosen = Choose();
       if (chosen.empty() || !CutAll(chosen)) break;
@@ -92,6 +95,8 @@ class SpatialSearch {
         : bounder(network), parameters(network.parameters.size()) {}
     RegionBounder bounder;
     std::vector<float> parameters;
+    NetworkGradient member;
+    std::vector<double> point;
   };
   struct BuiltNode {
     std::optional<Cut> cut;
@@ -120,7 +125,7 @@ class SpatialSearch {
     return root;
   }
 
-  // Rows that a scalar guard would noise for nothing.
+  // Rows that a scalar guard would noise.
   std::vector<Guide> GuidesOf(std::span<const float> rows) const {
     const Evaluator evaluator(network_);
     const auto inputs = static_cast<std::size_t>(network_.architecture.inputs());
@@ -132,19 +137,6 @@ class SpatialSearch {
       if (decision.label != question_.label || !(confidence <= question_.beta_upper)) continue;
       if (domain_.Contains(x).ok()) guides.push_back({x, confidence});
     }
-    std::vector<std::atomic<bool>> leaks(guides.size());
-    // A stop leaves some that cannot be helped: harmless.
-    (void)ParallelFor(members_.count(), options_.threads, options_.stop, [&](std::int64_t i, int) {
-      std::optional<Evaluator> member;
-      for (std::size_t g = 0; g < guides.size(); ++g) {
-        if (guides[g].confidence > question_.upper[i] || leaks[g]) continue;
-        if (!member) member.emplace(members_.Member(i));
-        if (member->Decide(guides[g].x).label != question_.label) leaks[g] = true;
-      }
-      return Ok();
-    });
-    std::size_t g = 0;
-    std::erase_if(guides, [&](const Guide&) { return leaks[g++].load(); });
     return guides;
   }
 
@@ -223,9 +215,23 @@ class SpatialSearch {
     return {question_.label, pair.other, pair.other, question_.member_error};
   }
 
+  std::optional<Cut> ChooseCut(const Leaf& leaf, Worker& worker) const {
+    return GuidesFillDomain(domain_) ? HalfOfWidest(leaf) : CutForWorst(leaf, worker);
+  }
+
+  // Boxes that shrink in every direction end where N and all members are nearly linear, so that
+  // their bounds are nearly exact. Large boxes say nothing about a good cut before that.
+  std::optional<Cut> HalfOfWidest(const Leaf& leaf) const {
+    const auto widest = std::ranges::max_element(
+        leaf.region.box, {}, [](const Interval& side) { return side.upper - side.lower; });
+    if (widest->upper - widest->lower <= kNarrowest) return std::nullopt;
+    const auto input = static_cast<std::int32_t>(widest - leaf.region.box.begin());
+    return Cut{input, domain_.CutOf(input, widest->lower, widest->upper)};
+  }
+
   // Of the input that the worst pair is loosest about, in the middle or beside the guides: what
   // leaves less of that pair above them.
-  std::optional<Cut> ChooseCut(const Leaf& leaf, Worker& worker) const {
+  std::optional<Cut> CutForWorst(const Leaf& leaf, Worker& worker) const {
     const Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
     const std::int32_t input = InputToCut(leaf, worst, worker);
     if (input < 0) return std::nullopt;
@@ -305,14 +311,49 @@ class SpatialSearch {
     for (const Guide& guide : leaf.guides) {
       if (IsFirst(guide, cut) == (side == 0)) child.guides.push_back(guide);
     }
-    // Where there are no guides the next input may still come: as for the parent's.
-    const double enough = Enough(child.guides.empty() ? leaf.guides : child.guides);
-    for (Pair& pair : child.pairs) {
-      if (pair.bound <= enough) continue;
-      pair.bound = std::min(pair.bound, BoundOf(*facts, pair, enough, worker));
+    if (!child.guides.empty()) {
+      BoundPairsFor(child.guides, *facts, child.pairs, worker);
+    } else if (!GuidesFillDomain(domain_)) {
+      // The next input may still come here.
+      std::vector<Guide> parents = leaf.guides;
+      BoundPairsFor(parents, *facts, child.pairs, worker);
     }
     Settle(child);
     return child;
+  }
+
+  // Bounds pairs until they are low enough for the guides, and drops guides that a member gives
+  // another class. The pair with the highest bound comes first: as soon as one stays above all
+  // guides, the box helps none of them, whatever is known of the other pairs. These keep their
+  // parent's bounds and wait for a smaller box, where bounds are tighter and take less time.
+  void BoundPairsFor(std::vector<Guide>& guides, const RegionFacts& facts, std::vector<Pair>& pairs,
+                     Worker& worker) const {
+    const double enough = Enough(guides);
+    const double most = std::ranges::max_element(guides, {}, &Guide::confidence)->confidence;
+    std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::bound);
+    for (Pair& pair : pairs) {
+      if (pair.bound <= enough) break;
+      pair.bound = std::min(pair.bound, BoundOf(facts, pair, enough, worker));
+      if (pair.bound >= most) return DropLeaking({&pair, 1}, guides, worker);
+    }
+    DropLeaking(pairs, guides, worker);
+    for (Guide& guide : guides) guide.agreed = true;
+  }
+
+  // Drops the guides that one of these members gives another class: no bound can help them.
+  void DropLeaking(std::span<const Pair> pairs, std::vector<Guide>& guides, Worker& worker) const {
+    for (const Pair& pair : pairs) {
+      bool assigned = false;
+      std::erase_if(guides, [&](const Guide& guide) {
+        if (guide.agreed || guide.confidence > pair.bound) return false;
+        if (!std::exchange(assigned, true)) {
+          members_.CopyParameters(pair.member, worker.parameters);
+          worker.member.Assign(network_.architecture, worker.parameters, question_.label);
+        }
+        worker.point.assign(guide.x.begin(), guide.x.end());
+        return worker.member.Evaluate(worker.point) <= question_.member_error;
+      });
+    }
   }
 
   // Below it are only the guides that are hardest to help.

@@ -14,6 +14,10 @@
 
 namespace lucid {
 
+// With so few inputs, boxes can be small all along N's boundary. Rows of data are too few there to
+// say where the next input will be, so that random inputs of the whole domain guide, too.
+inline bool GuidesFillDomain(const Domain& domain) { return domain.features() <= 2; }
+
 struct SpatialSearchOptions {
   std::int64_t leaves = 4096;
   double seconds = 30;

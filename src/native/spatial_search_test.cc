@@ -82,28 +82,36 @@ std::vector<float> AnyPoint(const SpatialBounds& bounds, Stream& stream) {
   return x;
 }
 
-// Looks at many inputs; returns how many leak and how many of those are above no bound but the
-// scalar one.
+// Returns how many members the input leaks to, and expects its confidence at or below the bound of
+// its box if it does.
+std::int64_t CheckPoint(const Problem& problem, const SpatialBounds& bounds,
+                        const std::vector<float>& x) {
+  const Point point(x.begin(), x.end());
+  const std::vector<Exact> outputs = Evaluate(problem.network, point).pre.back();
+  const auto label = static_cast<std::int32_t>(std::ranges::max_element(outputs) - outputs.begin());
+  const double f = static_cast<double>(ConfidenceOf(outputs, label));
+  const double bound = bounds.Bound(label, x);
+  EXPECT_LE(bound, std::ranges::max(problem.upper[label]));
+  std::int64_t leaks = 0;
+  for (std::int64_t m = 0; m < problem.members->count(); ++m) {
+    const auto other = Evaluate(problem.members->Member(m), point).pre.back();
+    if (ConfidenceOf(other, label) > problem.error) continue;
+    ++leaks;
+    EXPECT_LE(f, bound) << testing::PrintToString(x) << ", member " << m;
+  }
+  return leaks;
+}
+
+// Looks at many inputs; returns how often they leak.
 std::int64_t CheckPoints(const Problem& problem, const SpatialBounds& bounds, const Domain& domain,
                          int count, std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
   Stream stream(seed, "points");
   std::int64_t leaks = 0;
   for (int i = 0; i < count; ++i) {
     std::vector<float> x = AnyPoint(bounds, stream);
     for (const Domain::Group& group : domain.groups()) x[group.first] = std::round(x[group.first]);
-    const std::vector<Exact> outputs =
-        Evaluate(problem.network, Point(x.begin(), x.end())).pre.back();
-    const auto label =
-        static_cast<std::int32_t>(std::ranges::max_element(outputs) - outputs.begin());
-    const double f = static_cast<double>(ConfidenceOf(outputs, label));
-    EXPECT_LE(bounds.Bound(label, x), std::ranges::max(problem.upper[label]));
-    for (std::int64_t m = 0; m < problem.members->count(); ++m) {
-      const auto other = Evaluate(problem.members->Member(m), Point(x.begin(), x.end())).pre.back();
-      if (ConfidenceOf(other, label) > problem.error) continue;
-      ++leaks;
-      EXPECT_LE(f, bounds.Bound(label, x))
-          << "seed " << seed << ", point " << i << ", member " << m;
-    }
+    leaks += CheckPoint(problem, bounds, x);
   }
   return leaks;
 }
@@ -129,6 +137,48 @@ TEST(SpatialSearch, BoxesOfASchemasDomainHoldItsInputs) {
     leaks += CheckPoints(problem, problem.Bounds(Options(), domain), domain, 3000, seed);
   }
   EXPECT_GT(leaks, 100);
+}
+
+// In the plane, where boxes are cut until they are nearly exact: everywhere on a grid, and on the
+// edges of boxes and right beside them.
+TEST(SpatialSearch, HoldsAllOverThePlaneAndOnTheEdgesOfBoxes) {
+  std::int64_t leaks = 0, leaves = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Problem problem(seed, 2, 2 + static_cast<std::int64_t>(seed % 2));
+    Stream stream(seed, "edges");
+    for (int i = 0; i < 20000; ++i) problem.guides.push_back(static_cast<float>(stream.Uniform()));
+    SpatialSearchOptions options = Options();
+    options.leaves = 400;
+    const Schema schema = *Schema::Parse(
+        "column,kind,offset,divisor,categories\nlabel,label,,,0|1|2\nx,numeric,0,1,\n"
+        "y,numeric,0,1,\n",
+        "schema");
+    const SpatialBounds bounds = problem.Bounds(options, Domain::Box(schema));
+    std::vector<std::vector<float>> ends = {{0, 1}, {0, 1}};
+    for (std::int32_t c = 0; c < bounds.classes(); ++c) {
+      leaves += bounds.leaves(c);
+      for (const SpatialBounds::Node& node : bounds.tree(c)) {
+        if (node.feature < 0) continue;
+        const auto at = static_cast<float>(node.value);
+        for (const float end : {at, std::nextafter(at, 0.0F), std::nextafter(at, 1.0F)}) {
+          ends[node.feature].push_back(end);
+        }
+      }
+    }
+    for (int i = 0; i < 60 * 60 + 4000; ++i) {
+      std::vector<float> x = {static_cast<float>(i / 60) / 59, static_cast<float>(i % 60) / 59};
+      if (i >= 60 * 60) {
+        x = {static_cast<float>(stream.Uniform()), static_cast<float>(stream.Uniform())};
+        const std::uint64_t feature = stream.Below(2);
+        x[feature] = ends[feature][stream.Below(ends[feature].size())];
+        // Every second time at a corner.
+        if (i % 2 == 0) x[1 - feature] = ends[1 - feature][stream.Below(ends[1 - feature].size())];
+      }
+      leaks += CheckPoint(problem, bounds, x);
+    }
+  }
+  EXPECT_GT(leaks, 300);  // else nothing was looked at
+  EXPECT_GT(leaves, 500);
 }
 
 // Guides that no member gives another label: fewer of them are at or below the bound of their box

@@ -167,7 +167,7 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
   LUCID_TRY(options.Validate(classes));
   Certificate certificate = UnprovedCertificate(ensemble);
   certificate.command = options.command;
-  certificate.engine = "milp";
+  certificate.engine = Engine::kMilp;
   certificate.options = options.Canonical();
   std::optional<SubsetJournal> journal;
   if (!options.journal.empty()) {

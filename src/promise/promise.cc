@@ -26,15 +26,15 @@ std::string WhyNotFull(const Manifest& manifest) {
 }
 
 // Whether every input that an access may be asked is one that the certificate speaks of.
-bool Covers(const std::string& certified, const std::string& asked) {
-  return certified == "box" || certified == asked;
+bool Covers(DomainKind certified, DomainKind asked) {
+  return certified == DomainKind::kBox || certified == asked;
 }
 
 // Why the certificate does not show that the declared bound hides every member; empty: it does.
-std::string WhyNotHidden(const Certificate& certificate, double bound, const std::string& domain) {
+std::string WhyNotHidden(const Certificate& certificate, double bound, DomainKind domain) {
   if (!Covers(certificate.domain, domain)) {
     return fmt::format("the certificate is for the domain {}, the access for {}",
-                       certificate.domain, domain);
+                       NameOf(certificate.domain), NameOf(domain));
   }
   for (const ClassBound& c : certificate.classes) {
     if (c.beta_lower > bound) {

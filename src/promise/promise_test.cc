@@ -98,11 +98,11 @@ TEST(PromiseTest, NoiseFromTheSeedOrNoDeclaredBoundsIsNotFull) {
 TEST(PromiseTest, ACertificateCountsOnlyForItsRunAndItsDomain) {
   const Manifest run = PrivateManifest();
   Certificate certificate = CertificateOf(run, 0.4, 0.5);
-  certificate.domain = "schema";
-  EXPECT_EQ(NameFor(run, certificate, {.domain = "box"}), "full");
-  EXPECT_EQ(NameFor(run, certificate, {.domain = "schema"}), "labels+full");
-  certificate.domain = "box";
-  EXPECT_EQ(NameFor(run, certificate, {.domain = "schema"}), "labels+full");
+  certificate.domain = DomainKind::kSchema;
+  EXPECT_EQ(NameFor(run, certificate, {.domain = DomainKind::kBox}), "full");
+  EXPECT_EQ(NameFor(run, certificate, {.domain = DomainKind::kSchema}), "labels+full");
+  certificate.domain = DomainKind::kBox;
+  EXPECT_EQ(NameFor(run, certificate, {.domain = DomainKind::kSchema}), "labels+full");
   certificate.ensemble_digest = Sha256Of("other members");
   EXPECT_EQ(NameFor(run, certificate), "full");
   certificate = CertificateOf(PlainRun(), 0, 0.1);

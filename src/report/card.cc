@@ -84,7 +84,7 @@ std::string CardJson(const PrivacyCard& card) {
                      {"delta", number(card.delta)},
                      {"r", number(card.r)},
                      {"answer_epsilon", card.answer_epsilon},
-                     {"domain", card.domain},
+                     {"domain", NameOf(card.domain)},
                      {"recipe", card.recipe},
                      {"lucid", card.version},
                      {"service", card.service}};
@@ -107,7 +107,7 @@ std::string CardPage(const PrivacyCard& card) {
   if (card.epsilon) fact("epsilon, delta", fmt::format("{}, {:.3g}", *card.epsilon, *card.delta));
   if (card.r) fact("declared bound", fmt::format("{} of the median confidence", *card.r));
   fact("epsilon of an answer", fmt::format("{}", card.answer_epsilon));
-  fact("domain", card.domain);
+  fact("domain", std::string(NameOf(card.domain)));
   fact("training", card.recipe);
   fact("not covered", card.not_covered);
   fact("made by", "LUCID " + card.version);

@@ -208,14 +208,15 @@ class Page {
         "Above &#946; no label depends on a single row: that is proved. Below, a guard adds "
         "noise.</p>\n",
         Grouped(certificate.members),
-        certificate.domain == "box" ? "of [0,1]<sup>d</sup>" : "that a record can encode to");
+        certificate.domain == DomainKind::kBox ? "of [0,1]<sup>d</sup>"
+                                               : "that a record can encode to");
     Table("certificate");
     Add("<p class=\"quiet\">The upper end is proved, the lower end was seen at an input. Status "
         "<em>exact</em>: both meet; <em>gap</em>: the search ended by itself; <em>deadline</em>: "
         "stopped early, valid but looser than asked. Rounding errors of both networks are "
         "accounted for. Engine: {}; domain: {}; {} of {} rows have a member.</p>\n",
-        EscapedMarkup(certificate.engine), EscapedMarkup(certificate.domain),
-        Grouped(certificate.members), Grouped(certificate.rows));
+        NameOf(certificate.engine), NameOf(certificate.domain), Grouped(certificate.members),
+        Grouped(certificate.rows));
     const std::string run = EscapedMarkup(report_.run);
     Add("<p class=\"quiet\">A second program with code of its own checks it: "
         "<code>lucid-check {0}/certificate.json --run {0}</code>, and proves it again from "
@@ -366,8 +367,8 @@ class Page {
     if (report_.certificate) Command("bounded with", report_.certificate->command);
     if (report_.evaluation) Command("evaluated with", report_.evaluation->command);
     if (report_.audit) Command("attacked with", report_.audit->command);
-    Fact("trained by", fmt::format("LUCID {}, {}, {}", manifest.version, manifest.build,
-                                   manifest.instruction_set));
+    Fact("trained by",
+         fmt::format("LUCID {}, {}, {}", manifest.version, manifest.build, NameOf(manifest.maker)));
     Fact("page by", fmt::format("LUCID {}, {}", Version(), BuildInfo()));
     Sha256("run key", manifest.run_key);
     Sha256("schema", manifest.schema_digest);

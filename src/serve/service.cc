@@ -46,7 +46,7 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
     }
   }
   const AccessTerms access{.scalar = scalar,
-                           .domain = options_.guard.domain.empty() ? "box" : options_.guard.domain,
+                           .domain = options_.guard.domain.value_or(DomainKind::kBox),
                            .epsilon = options_.guard.epsilon,
                            .counted = !options_.ledger.empty(),
                            .trusted = trusted,

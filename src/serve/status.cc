@@ -37,7 +37,7 @@ Json GuardJson(const ServerStatus& status) {
           {"effective_epsilon", status.guard->mechanism().EffectiveEpsilon()},
           {"memo", status.memo},
           {"grid_bits", options.grid_bits},
-          {"domain", status.guard->domain()},
+          {"domain", NameOf(status.guard->domain())},
           {"bounds", bounds},
           {"bounds_from", status.guard->certificate() == nullptr ? "manifest" : "certificate"}};
 }
@@ -65,8 +65,8 @@ Json CertificateJson(const Guard& guard) {
           {"rows", certificate.rows},
           {"members", certificate.members},
           {"partial", certificate.partial},
-          {"domain", certificate.domain},
-          {"engine", certificate.engine},
+          {"domain", NameOf(certificate.domain)},
+          {"engine", NameOf(certificate.engine)},
           {"hashes",
            {{"train", certificate.train_digest.Hex()},
             {"network", certificate.network_digest.Hex()},

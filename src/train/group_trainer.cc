@@ -553,7 +553,6 @@ namespace {
 
 struct Path {
   InstructionSet set;
-  std::string_view name;
   std::int64_t target;  // Highway's bit, 0: always there
   int lanes;
   TrainGroupFunction train;
@@ -561,13 +560,12 @@ struct Path {
 
 constexpr Path kPaths[] = {
 #if HWY_TARGETS & HWY_AVX3
-    {InstructionSet::kAvx512, "avx512", HWY_AVX3, N_AVX3::kLanes, N_AVX3::TrainGroup},
+    {InstructionSet::kAvx512, HWY_AVX3, N_AVX3::kLanes, N_AVX3::TrainGroup},
 #endif
 #if HWY_TARGETS & HWY_AVX2
-    {InstructionSet::kAvx2, "avx2", HWY_AVX2, N_AVX2::kLanes, N_AVX2::TrainGroup},
+    {InstructionSet::kAvx2, HWY_AVX2, N_AVX2::kLanes, N_AVX2::TrainGroup},
 #endif
-    {InstructionSet::kPortable, "portable", 0, HWY_STATIC_DISPATCH(kLanes),
-     HWY_STATIC_DISPATCH(TrainGroup)},
+    {InstructionSet::kPortable, 0, HWY_STATIC_DISPATCH(kLanes), HWY_STATIC_DISPATCH(TrainGroup)},
 };
 
 const Path& PathOf(InstructionSet set) {
@@ -575,8 +573,6 @@ const Path& PathOf(InstructionSet set) {
 }
 
 }  // namespace
-
-std::string InstructionSetName(InstructionSet set) { return std::string(PathOf(set).name); }
 
 std::vector<InstructionSet> AvailableInstructionSets() {
   std::vector<InstructionSet> sets;

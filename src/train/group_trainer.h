@@ -13,16 +13,14 @@
 #include <vector>
 
 #include "lucid/base/result.h"
+#include "lucid/train/instruction_set.h"
 #include "train/plan.h"
 
 namespace lucid {
 
 inline constexpr std::int64_t kNoRow = -1;  // leave nothing out: N itself
 
-// The instruction sets a group can be trained with, best first.
-enum class InstructionSet { kAvx512, kAvx2, kPortable };
-std::string InstructionSetName(InstructionSet set);
-std::vector<InstructionSet> AvailableInstructionSets();  // on this machine; never empty
+std::vector<InstructionSet> AvailableInstructionSets();  // on this machine, best first; never empty
 
 class GroupTrainer {
  public:

@@ -425,7 +425,7 @@ TEST_P(GroupTrainerTest, AMemberIsTrainingWithoutTheUnitAsThePlainLoopDoesIt) {
       for (std::size_t i = 0; i < parameters; ++i) {
         ASSERT_EQ(std::bit_cast<std::uint32_t>(out[k * parameters + i]),
                   std::bit_cast<std::uint32_t>(expected[left_out[k]][i] + 0.0f))
-            << InstructionSetName(set) << ", without row " << left_out[k] << ", parameter " << i;
+            << NameOf(set) << ", without row " << left_out[k] << ", parameter " << i;
       }
     }
   }
@@ -535,8 +535,8 @@ TEST(GroupTrainer, RowsThatOverflowReachNobody) {
       const TrainPlan less(net, reduced, options, Secret::FromSeed(5));
       const std::int64_t none = kNoRow;
       ASSERT_TRUE(GroupTrainer(less, set).Train(std::span(&none, 1), n).ok());
-      EXPECT_EQ(n, member) << InstructionSetName(set) << " without " << row;
-      EXPECT_EQ(expected.emplace(row, member).first->second, member) << InstructionSetName(set);
+      EXPECT_EQ(n, member) << NameOf(set) << " without " << row;
+      EXPECT_EQ(expected.emplace(row, member).first->second, member) << NameOf(set);
     }
   }
   // The largest weights really are that large: four layers of them leave the range of floats.

@@ -26,7 +26,7 @@ class CheckProgram : public testing::Test {
     }
     // Bounds that hold for certain: no confidence is larger than what the weights allow.
     certificate_ = UnprovedCertificate(Ensemble::Open(folder_ / "run").value());
-    certificate_.engine = "milp";
+    certificate_.engine = Engine::kMilp;
     for (ClassBound& bound : certificate_.classes) bound.beta_upper = 1e6;
     Save();
   }

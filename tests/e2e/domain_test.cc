@@ -80,7 +80,7 @@ TEST_F(SchemaDomain, BoundsAreProvedForRecordsOnly) {
 TEST_F(SchemaDomain, AProofOfRecordsIsNoProofOfTheBox) {
   ASSERT_EQ(Run("bound r --domain schema --proof schema.proof").code, 0);
   Certificate certificate = LoadCertificate(folder_ / "r/certificate.json").value();
-  certificate.domain = "box";
+  certificate.domain = DomainKind::kBox;
   ASSERT_TRUE(SaveCertificate(certificate, folder_ / "box.json").ok());
   const Outcome check = Check("box.json --run r --level proof --proof schema.proof");
   EXPECT_EQ(check.code, 1) << check;

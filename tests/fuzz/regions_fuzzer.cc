@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       lucid::Architecture::FromCanonical("2 > dense 3 > dense 2 > 3").value());
   // The task is the program's own: the fuzzer writes what follows it.
   static const auto& task = *new lucid::SearchTask{
-      kLabel, kMembers, 1e-12, {}, lucid::UnitBox(architecture.inputs()), "box"};
+      kLabel, kMembers, 1e-12, {}, lucid::UnitBox(architecture.inputs()), lucid::DomainKind::kBox};
   static const auto& start = *new std::string([] {
     const lucid::RegionState none;
     const std::string with_tail = lucid::EncodeRegionState(none, task);

@@ -217,7 +217,7 @@ class HandMadeProof : public testing::Test {
  protected:
   HandMadeProof() : run_(Make(0), {Make(-0.3F), Make(-0.3F)}), ensemble_(run_.Open()) {
     certificate_ = Claim(ensemble_, 0);
-    certificate_.engine = "native";
+    certificate_.engine = Engine::kNative;
     certificate_.member_error = LargestMemberError(ensemble_);
     certificate_.classes[0].beta_upper = 0.300001;
     certificate_.classes[1].beta_upper = 1e-6;
@@ -489,7 +489,7 @@ class SearchedProof : public testing::TestWithParam<std::tuple<const char*, bool
   SearchedProof()
       : run_(UndecidedRun(std::get<0>(GetParam()), 11, 5, 0.3)), ensemble_(run_.Open()) {
     certificate_ = UnprovedCertificate(ensemble_);
-    certificate_.engine = "native";
+    certificate_.engine = Engine::kNative;
     certificate_.member_error = LargestMemberError(ensemble_);
     for (ClassBound& bound : certificate_.classes) {
       const double root = RootBound(ensemble_, bound.label, certificate_.member_error);

@@ -17,7 +17,7 @@ class ProofProgram : public testing::Test {
  protected:
   ProofProgram() : run_(UndecidedRun("2 > dense 4 > 2", 5, 4, 0.05)), ensemble_(run_.Open()) {
     certificate_ = UnprovedCertificate(ensemble_);
-    certificate_.engine = "native";
+    certificate_.engine = Engine::kNative;
     certificate_.member_error = LargestMemberError(ensemble_);
     std::vector<LabelledContent> contents;
     for (ClassBound& bound : certificate_.classes) {

@@ -329,7 +329,7 @@ class WholeRuns {
     options.threads = static_cast<int>(1 + stream.Below(2));
     options.memory = 1 << 20;
     options.seed = stream.Below(100);
-    options.domain = stream.Below(2) == 0 ? "box" : "schema";
+    options.domain = stream.Below(2) == 0 ? DomainKind::kBox : DomainKind::kSchema;
     options.time_limit = std::pow(10.0, stream.Uniform(-6, -1.3));
     if (stream.Below(4) == 0) options.class_limit = options.time_limit / 4;
     options.narrow_after = static_cast<std::int64_t>(stream.Below(3) * 10);

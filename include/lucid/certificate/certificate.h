@@ -11,6 +11,7 @@
 
 #include "lucid/base/digest.h"
 #include "lucid/base/result.h"
+#include "lucid/data/domain.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -71,12 +72,17 @@ struct DeclaredDecision {
   bool after_looking = false;  // not the ones of the manifest: chosen when more was known
 };
 
+// What computed the bounds: the native engine, or the paper's.
+enum class Engine { kNative, kMilp };
+std::string_view NameOf(Engine engine);  // "native", "milp"
+Result<Engine> EngineNamed(std::string_view name);
+
 struct Certificate {
   std::string version;               // of LUCID
   std::vector<std::string> command;  // for people
-  std::string engine;                // "milp", "native"
-  std::string options;               // everything that determined the search, one fixed spelling
-  std::string domain = "box";        // what may be asked: see Domain
+  Engine engine = Engine::kNative;
+  std::string options;  // everything that determined the search, one fixed spelling
+  DomainKind domain = DomainKind::kBox;  // what may be asked
   std::int64_t rows = 0, members = 0;
   bool partial = false;  // members < rows: nothing is claimed about the other rows
   // Bounds of |computed - exact| confidence: of N (the guard subtracts it), and the largest of any

@@ -12,18 +12,26 @@
 
 namespace lucid {
 
-// "box": [0,1]^d. "schema": only encodings of records that the schema allows: binary values 0 or 1,
-// one-hot groups with one 1, quarter-circle pairs on their points (or (0, 0), not known), numbers
-// in [0,1]. All in float32, as Encoder gives them with -0 and values within kEncodingSlack moved
-// into [0,1]. Immutable, thread-safe.
+enum class DomainKind {
+  kBox,  // [0,1]^d
+  // Only encodings of records that the schema allows: binary values 0 or 1, one-hot groups with one
+  // 1, quarter-circle pairs on their points (or (0, 0), not known), numbers in [0,1].
+  kSchema,
+};
+std::string_view NameOf(DomainKind kind);  // "box", "schema"
+Result<DomainKind> DomainNamed(std::string_view name);
+
+// All inputs of a kind, in float32, as Encoder gives them with -0 and values within kEncodingSlack
+// moved into [0,1]. Immutable, thread-safe.
 class Domain {
  public:
   static Domain Box(const Schema& schema);
   static Domain OfSchema(const Schema& schema);
-  // `name` as in a certificate: "box" or "schema". Errors: another name.
-  static Result<Domain> Named(std::string_view name, const Schema& schema);
+  static Domain Of(DomainKind kind, const Schema& schema) {
+    return kind == DomainKind::kBox ? Box(schema) : OfSchema(schema);
+  }
 
-  std::string_view name() const { return schema_ ? "schema" : "box"; }
+  DomainKind kind() const { return kind_; }
   std::int64_t features() const { return static_cast<std::int64_t>(names_.size()); }
 
   // Ok if x is in the domain; else an error that names the feature, its value and the rule.
@@ -58,7 +66,7 @@ class Domain {
   void ProjectAny(std::span<T> x) const;
 
   std::vector<std::string> names_;  // of the features
-  bool schema_ = false;
+  DomainKind kind_ = DomainKind::kBox;
   std::vector<Group> groups_;
 };
 

@@ -15,6 +15,7 @@
 #include "lucid/base/result.h"
 #include "lucid/data/dataset.h"
 #include "lucid/nn/network.h"
+#include "lucid/train/instruction_set.h"
 #include "lucid/train/options.h"
 
 namespace lucid {
@@ -63,11 +64,17 @@ struct EnsembleOptions {
   double declare = 0;
   std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
   Shard shard;
-  bool resume = false;                   // go on with what an earlier process left
-  int threads = 0;                       // 0: all cores
-  std::string instruction_set = "auto";  // auto, avx512, avx2, portable: same bits, other speed
-  std::vector<std::string> command;      // recorded in the manifest
+  bool resume = false;                            // go on with what an earlier process left
+  int threads = 0;                                // 0: all cores
+  std::optional<InstructionSet> instruction_set;  // none: the fastest here; the bits are the same
+  std::vector<std::string> command;               // recorded in the manifest
 };
+
+// What put the networks of a run into it: an instruction set of this program, a trainer's command,
+// a merge of shards, or an import.
+enum class NetworkMaker { kAvx512, kAvx2, kPortable, kCommand, kMerge, kImport };
+std::string_view NameOf(NetworkMaker maker);  // "avx2", "command", "merged", "imported", ...
+Result<NetworkMaker> NetworkMakerNamed(std::string_view name);
 
 // What a member of a run is.
 enum class Adjacency {
@@ -102,7 +109,8 @@ struct DeclareAttempt {
 // What a run is and where it came from: RUN/manifest.json.
 struct Manifest {
   int format = 2;
-  std::string version, build, instruction_set;
+  std::string version, build;
+  NetworkMaker maker = NetworkMaker::kPortable;
   std::vector<std::string> command;
   std::string data_directory;
   std::int64_t rows = 0;                         // of the training set
@@ -164,7 +172,7 @@ struct TrainSummary {
   bool partial = false;
   double train_accuracy = 0, test_accuracy = 0;
   double seconds = 0, networks_per_second = 0;  // of this process
-  std::string instruction_set;
+  NetworkMaker maker = NetworkMaker::kPortable;
 };
 
 // Trains N and its leave-one-out networks into the folder `run`. Memory does not grow with the

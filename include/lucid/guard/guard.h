@@ -58,9 +58,9 @@ struct GuardOptions {
   MechanismKind mechanism = MechanismKind::kPaper;
   double epsilon = 0;  // per query; 0: noised answers are uniform, and composition is free
   int grid_bits = 0;   // 1..23: inputs are rounded to multiples of 2^-grid_bits first; 0: not
-  // What may be asked: "box" or "schema" (Domain). Empty: that of the certificate, and the box if
+  // What may be asked. None: that of the certificate, and the box if
   // bounds are declared. A guard with a certificate takes no other than the certificate's.
-  std::string domain;
+  std::optional<DomainKind> domain;
 
   Status Validate() const;
 };
@@ -87,7 +87,7 @@ class Guard {
     std::shared_ptr<const MemberIndex> index;
   };
   // There is no way to give a bound by hand. `schema`: how raw columns are encoded, and, if the
-  // certificate is for the domain "schema", what may be asked; checked against the certificate.
+  // certificate is for DomainKind::kSchema, what may be asked; checked against the certificate.
   // Errors: options out of range; a part that is missing, or of another certificate (kMismatch).
   static Result<Guard> Create(const Network& network, const VerifiedCertificate& certificate,
                               const Schema& schema, const GuardOptions& options,
@@ -119,7 +119,7 @@ class Guard {
   const Schema& schema() const;
   const Certificate* certificate() const;  // null: the bounds are declared
   std::span<const double> bounds() const;  // of the confidence, by class
-  const std::string& domain() const;       // "box", "schema"
+  DomainKind domain() const;
   const GuardOptions& options() const;
   const Mechanism& mechanism() const;
   // What is worth knowing about the bounds, for operators: a line each, often none.
@@ -161,7 +161,7 @@ class Guard {
  private:
   struct Impl;
   explicit Guard(std::unique_ptr<const Impl> impl);
-  static Result<Guard> Make(const Network& network, const Schema& schema, const std::string& domain,
+  static Result<Guard> Make(const Network& network, const Schema& schema, DomainKind domain,
                             double network_error, std::vector<double> bounds,
                             std::optional<Certificate> certificate, Parts parts,
                             const GuardOptions& options, const GuardKey& key);

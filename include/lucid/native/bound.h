@@ -41,7 +41,7 @@ struct BoundOptions {
 
 // engine "native": attack, screen, region search with differential linear bounds.
 struct NativeBoundOptions : BoundOptions {
-  std::string domain = "box";                   // what may be asked: "box" or "schema" (Domain)
+  DomainKind domain = DomainKind::kBox;         // what may be asked
   std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
   std::string proof;                            // file to write the proof to; empty: none
   double save_every = 30;                       // seconds between two writes of the journal

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lucid/base/result.h"
+#include "lucid/data/domain.h"
 
 namespace lucid {
 
@@ -20,7 +21,7 @@ struct PrivacyCard {
   std::optional<double> epsilon, delta;  // of private training
   std::optional<double> r;               // of declared bounds
   double answer_epsilon = 0;             // of an answer
-  std::string domain;                    // what may be asked
+  DomainKind domain = DomainKind::kBox;  // what may be asked
   std::string recipe;                    // of the training, without its seed
   std::string version;                   // of LUCID
   std::string service;                   // a random id
@@ -29,7 +30,7 @@ struct PrivacyCard {
 struct CardOptions {
   std::string certificate;    // empty: RUN/certificate.json; of a run that is not private
   double answer_epsilon = 0;  // as the service has it
-  std::string domain = "box";
+  DomainKind domain = DomainKind::kBox;
   std::string service;  // empty: a new one
 };
 
