@@ -12,7 +12,7 @@
 namespace lucid {
 namespace {
 
-constexpr std::int64_t kLeastSize = std::int64_t{1} << 20, kMostSize = std::int64_t{1} << 23;
+constexpr std::int64_t kMostSize = std::int64_t{1} << 23;
 // Rounding shifts the sum of all losses by at most steps * grid: less than 1 % of epsilon.
 constexpr double kWidth = 0.008;
 
@@ -120,11 +120,11 @@ Result<EpsilonBracket> BracketOf(const SubsampledGaussian& mechanism, double del
   LUCID_TRY(mechanism.Validate());
   const auto steps = static_cast<double>(mechanism.steps);
   const double grid = kWidth * near / steps;
-  // Sums of losses up to two and a half times `near` fit on either side, and one step's does.
+  // Sums of losses up to three times `near` fit on either side, and one step's does.
   const double variance = mechanism.sigma * mechanism.sigma;
   const double reach = std::log1p(
       mechanism.rate * std::expm1(std::min(600.0, (26 * mechanism.sigma + 1) / (2 * variance))));
-  const double cells = 2 * std::max(2.5 * near, reach) / grid;
+  const double cells = 2 * std::max(3 * near, reach) / grid;
   if (!(cells < static_cast<double>(kMostSize))) {
     return InvalidInput(fmt::format("{} steps with noise {:.3g} are too many for the bracket",
                                     mechanism.steps, mechanism.sigma));
@@ -134,7 +134,7 @@ Result<EpsilonBracket> BracketOf(const SubsampledGaussian& mechanism, double del
   EpsilonBracket bracket;
   for (const auto direction : {L::Direction::kRemove, L::Direction::kAdd}) {
     const auto epsilon = [&](L::Rounding rounding) {
-      return L(mechanism, grid, std::max(size, kLeastSize), direction, rounding).Epsilon(delta);
+      return L(mechanism, grid, size, direction, rounding).Epsilon(delta);
     };
     bracket.lower = std::max(bracket.lower, epsilon(L::Rounding::kDown));
     bracket.upper = std::max(bracket.upper, epsilon(L::Rounding::kUp));
