@@ -99,7 +99,7 @@ Result<std::vector<Auditor::DeployedPair>> Auditor::DeployPrivate(double epsilon
     return Guard::CreateDeclared(run, {.mechanism = options_.mechanism, .epsilon = epsilon},
                                  GuardKey::Random());
   };
-  const std::int64_t count = std::min(options_.deployed, std::ssize(targets_));
+  const std::int64_t count = options_.deployed;  // a unit may be played for again, with new secrets
   std::vector<std::optional<DeployedPair>> made(static_cast<std::size_t>(count));
   std::mutex mutex;
   std::int64_t done = 0;

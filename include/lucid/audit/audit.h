@@ -74,11 +74,13 @@ struct AuditOptions {
   std::vector<Method> accesses;
   std::vector<double> epsilons = {0, 1};
   MechanismKind mechanism = MechanismKind::kPaper;
-  std::string certificate;         // empty: RUN/certificate.json
-  std::int64_t targets = 500;      // rows that are attacked, at most
-  std::int64_t duplicates = 51;    // of kAveraging
-  std::int64_t retrained = 0;      // rows whose pair of networks kRetrained trains; 0: not played
-  std::int64_t deployed = 0;       // units whose pair of services kDeployed makes; 0: not played
+  std::string certificate;       // empty: RUN/certificate.json
+  std::int64_t targets = 500;    // rows that are attacked, at most
+  std::int64_t duplicates = 51;  // of kAveraging
+  std::int64_t retrained = 0;    // rows whose pair of networks kRetrained trains; 0: not played
+  // Pairs of services that kDeployed makes; 0: not played. Of a run that is not private one for
+  // each target at most.
+  std::int64_t deployed = 0;
   std::string scratch;             // an existing folder for what `http` and kDeployed write
   std::optional<Table> reference;  // the rows that a run's declared bounds are made from
   std::optional<HttpAuditOptions> http;
