@@ -252,6 +252,11 @@ std::string GivenOrInRun(const std::string& given, const std::string& run, const
   return given.empty() ? (std::filesystem::path(run) / name).string() : given;
 }
 
+bool ColoursStdout() {
+  const char* const no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
+}
+
 Status Print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return IoError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));

@@ -68,6 +68,9 @@ void Complain(std::string_view line);
 // One line on stderr and the exit code that belongs to the kind of error.
 ExitCode ReportError(const Error& error, std::string_view program = "lucid");
 
+// Whether stdout is a terminal that may show colours (NO_COLOR is not set).
+bool ColoursStdout();
+
 // stdout, checked: a full disk behind a redirection is an error, not silence.
 Status PrintJson(const nlohmann::ordered_json& document);
 Status Print(const std::string& text);

@@ -16,15 +16,18 @@
 namespace lucid::app {
 namespace {
 
+constexpr std::int64_t kUsualPairs = 24;  // of services or networks that games make anew
+
 struct AuditArguments {
   std::string run, out, mechanism = "paper", url, api_key_file;
-  std::vector<std::string> attacks = {"all"}, accesses;
+  std::string reference;
+  std::vector<std::string> attacks = {"all"}, accesses, games;
   bool http = false;
   double latency_floor = 0;
   AuditOptions audit;
 };
 
-// A folder for the keys and ledgers of servers that live as long as the audit.
+// A folder for keys, ledgers and runs of services that live as long as the audit.
 class ScratchFolder {
  public:
   static Result<std::unique_ptr<ScratchFolder>> Make() {
@@ -66,6 +69,12 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
       if (!std::ranges::count(options.attacks, attack)) options.attacks.push_back(attack);
     }
   }
+  for (const std::string& name : arguments.games) {
+    LUCID_ASSIGN(const World world, WorldNamed(name));
+    if (!std::ranges::count(options.games, world)) options.games.push_back(world);
+    if (world == World::kDeployed && options.deployed == 0) options.deployed = kUsualPairs;
+    if (world == World::kRetrained && options.retrained == 0) options.retrained = kUsualPairs;
+  }
   for (const std::string& name : arguments.accesses) {
     LUCID_ASSIGN(const Method access, MethodNamed(name));
     if (!std::ranges::count(options.accesses, access)) options.accesses.push_back(access);
@@ -90,21 +99,27 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
   LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
   std::unique_ptr<ScratchFolder> scratch;
-  if (arguments.http) {
+  if (arguments.http) options.http = HttpAuditOptions{arguments.latency_floor};
+  if (arguments.http || options.deployed > 0) {
     LUCID_ASSIGN(scratch, ScratchFolder::Make());
-    options.http = HttpAuditOptions{scratch->path(), arguments.latency_floor};
+    options.scratch = scratch->path();
   }
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
   SayAdjacency(session, opened.manifest);
   LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
+  if (!arguments.reference.empty()) {
+    LUCID_ASSIGN(options.reference, LoadTable(arguments.reference, dataset.schema, {.clip = true},
+                                              /*label_required=*/false));
+  }
   LUCID_ASSIGN(Audit audit, RunAudit(arguments.run, dataset.train, dataset.test, options,
                                      session.Progress(), session.stop));
   audit.command = session.arguments;
   for (const std::string& line : audit.left_out) session.Say("left out: " + line);
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kAuditFile);
   LUCID_TRY(WriteFileAtomically(path, AuditJson(audit)));
-  LUCID_TRY(session.json ? Print(AuditJson(audit))
-                         : Print(AuditText(audit) + fmt::format("audit: {}\n", path)));
+  LUCID_TRY(session.json
+                ? Print(AuditJson(audit))
+                : Print(AuditText(audit, ColoursStdout()) + fmt::format("audit: {}\n", path)));
   return audit.Holds() ? kDone : kAnswerIsNo;
 }
 
@@ -120,9 +135,15 @@ void AddAuditCommand(CLI::App& root, Session& session) {
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command
       ->add_option("--attacks", arguments->attacks,
-                   "all, or some of gap,noise,boundary,distinguisher,averaging,timing,white-box")
+                   "all, or some of gap,noise,boundary,distinguisher,averaging,timing,white-box,"
+                   "region")
       ->delimiter(',')
       ->capture_default_str();
+  command
+      ->add_option("--games", arguments->games,
+                   "Some of leave-one-out,re-certified,train-test,retrained,deployed: which worlds "
+                   "are compared (default: the first three)")
+      ->delimiter(',');
   command
       ->add_option("--access", arguments->accesses,
                    "Some of none,scalar,spatial,exact,naive-noise,naive-idp,dpsgd,alibi (default: "
@@ -149,9 +170,11 @@ void AddAuditCommand(CLI::App& root, Session& session) {
   command
       ->add_option(
           "--deployed", arguments->audit.deployed,
-          "scalar guard of a private run: make so many pairs of services anew, with a unit "
-          "and without it")
+          "deployed: make so many pairs of services anew, with a unit and without it (default: "
+          "24 if the game is named)")
       ->capture_default_str();
+  command->add_option("--reference", arguments->reference,
+                      "The reference rows of the run's declared bounds, if it has some");
   command->add_flag("--http", arguments->http,
                     "Attack none and the guards over HTTP too: starts lucid serve on loopback");
   AddDuration(*command, "--latency-floor", arguments->latency_floor,

@@ -98,6 +98,16 @@ Result<double> DisagreementScore(std::span<const Disagreement> disagreements, co
   return static_cast<double>(in) / static_cast<double>(disagreements.size());
 }
 
+// The likelihood ratio of all answers.
+Result<double> RegionScore(std::span<const TellingInput> telling, const Oracle& ask) {
+  double score = 0;
+  for (const TellingInput& input : telling) {
+    LUCID_ASSIGN(const std::int32_t label, ask(input.x));
+    if (label != kRefused) score += input.log_ratios[static_cast<std::size_t>(label)];
+  }
+  return score;
+}
+
 }  // namespace
 
 std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
@@ -146,6 +156,11 @@ Table WithoutUnitOf(const Table& table, std::int64_t row) {
   return rest;
 }
 
+bool CanPlay(AuditAttack attack, const Subject& subject) {
+  if (attack == AuditAttack::kRegion) return !subject.telling.empty();
+  return !NeedsDisagreements(attack) || !subject.disagreements.empty();
+}
+
 bool NeedsDisagreements(AuditAttack attack) {
   return attack == AuditAttack::kDistinguisher || attack == AuditAttack::kAveraging;
 }
@@ -159,6 +174,8 @@ Result<double> Score(AuditAttack attack, const Subject& subject, const Oracle& a
       return NoiseScore(subject, ask, stream);
     case AuditAttack::kBoundary:
       return BoundaryScore(subject, ask, stream);
+    case AuditAttack::kRegion:
+      return RegionScore(subject.telling, ask);
     case AuditAttack::kDistinguisher:
       return DisagreementScore(subject.disagreements.first(1), ask);
     default:
@@ -174,6 +191,8 @@ std::int64_t QueriesOf(AuditAttack attack, std::int64_t duplicates) {
       return 1 + kDirections * (1 + kDistanceSteps);
     case AuditAttack::kAveraging:
       return duplicates;
+    case AuditAttack::kRegion:
+      return kTellingInputs;
     default:
       return 1;
   }

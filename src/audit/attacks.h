@@ -18,11 +18,18 @@ struct Disagreement {
   std::int32_t label = 0;  // N's
 };
 
+// An input that two services answer with different probabilities.
+struct TellingInput {
+  std::vector<float> x;
+  std::vector<double> log_ratios;  // by label: ln of how much likelier it is with the unit
+};
+
 // What the attacker knows: a row that may have been in the training set.
 struct Subject {
   std::span<const float> x;
   std::int32_t label = 0;
   std::span<const Disagreement> disagreements = {};  // side by side
+  std::span<const TellingInput> telling = {};
 };
 
 // Looks for `count` inputs between two crossings of one segment: N's and N_-i's. Segments join
@@ -39,7 +46,11 @@ Table WithoutUnitOf(const Table& table, std::int64_t row);
 using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;
 inline constexpr std::int32_t kRefused = -1;
 
+// Whether the attacker knows what the attack needs: disagreements, telling inputs, or nothing.
+bool CanPlay(AuditAttack attack, const Subject& subject);
 bool NeedsDisagreements(AuditAttack attack);
+
+inline constexpr std::int64_t kTellingInputs = 20;  // of kRegion
 
 // What the attacker thinks after asking: higher means "in". Requires: not kTiming; disagreements if
 // the attack needs them. Errors: of `ask`.

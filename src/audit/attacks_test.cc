@@ -81,7 +81,8 @@ TEST(Attacks, AskNoMoreThanTheySay) {
   const NetworkLabels network = Threshold(0.495);
   Stream stream(3, "count");
   const auto disagreements = FindDisagreements(network, Threshold(0.51), train, 9, stream);
-  const Subject subject{train.row(20), train.y[20], disagreements};
+  const TellingInput telling{{train.row(20).begin(), train.row(20).end()}, {1, -1}};
+  const Subject subject{train.row(20), train.y[20], disagreements, std::span(&telling, 1)};
   for (const AuditAttack attack : AllAttacks()) {
     if (attack == AuditAttack::kTiming || attack == AuditAttack::kWhiteBox) continue;
     std::int64_t asked = 0;
@@ -99,7 +100,8 @@ TEST(Attacks, AnAccessThatFailsEndsThem) {
   const Table train = Grid();
   Stream stream(4, "fail");
   const auto disagreements = FindDisagreements(Threshold(0.5), Threshold(0.51), train, 9, stream);
-  const Subject subject{train.row(20), train.y[20], disagreements};
+  const TellingInput telling{{train.row(20).begin(), train.row(20).end()}, {1, -1}};
+  const Subject subject{train.row(20), train.y[20], disagreements, std::span(&telling, 1)};
   const Oracle ask = [](auto) -> Result<std::int32_t> { return IoError("the server is away"); };
   for (const AuditAttack attack : AllAttacks()) {
     if (attack == AuditAttack::kTiming || attack == AuditAttack::kWhiteBox) continue;

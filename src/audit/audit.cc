@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "audit/auditor.h"
+#include "audit/private_checks.h"
 #include "lucid/base/version.h"
 #include "lucid/data/units.h"
 
@@ -17,9 +18,9 @@ namespace {
 constexpr AuditAttack kAttacks[] = {AuditAttack::kGap,       AuditAttack::kNoise,
                                     AuditAttack::kBoundary,  AuditAttack::kDistinguisher,
                                     AuditAttack::kAveraging, AuditAttack::kTiming,
-                                    AuditAttack::kWhiteBox};
-constexpr std::string_view kAttackNames[] = {"gap",       "noise",  "boundary", "distinguisher",
-                                             "averaging", "timing", "white-box"};
+                                    AuditAttack::kWhiteBox,  AuditAttack::kRegion};
+constexpr std::string_view kAttackNames[] = {"gap",       "noise",  "boundary",  "distinguisher",
+                                             "averaging", "timing", "white-box", "region"};
 constexpr World kWorlds[] = {World::kLeaveOneOut, World::kRecertified, World::kTrainTest,
                              World::kRetrained, World::kDeployed};
 constexpr std::string_view kWorldNames[] = {"leave-one-out", "re-certified", "train-test",
@@ -52,7 +53,16 @@ Result<World> WorldNamed(std::string_view name) {
 }
 
 bool Audit::Holds() const {
-  return std::ranges::all_of(rows, [](const AuditRow& row) { return row.holds; });
+  return std::ranges::all_of(rows, &AuditRow::holds) &&
+         std::ranges::all_of(checks, &AuditCheck::holds);
+}
+
+bool AuditRow::not_covered() const { return world == World::kDeployed && std::isnan(claimed); }
+
+bool AuditOptions::Plays(World world) const {
+  if (!games.empty()) return std::ranges::count(games, world) > 0;
+  if (world == World::kRetrained) return retrained > 0;
+  return world != World::kDeployed || deployed > 0;
 }
 
 Status AuditOptions::Validate() const {
@@ -68,7 +78,15 @@ Status AuditOptions::Validate() const {
   }
   if (deployed < 0) return InvalidInput(fmt::format("deployed is {}, must be >= 0", deployed));
   if (retrained < 0) return InvalidInput(fmt::format("retrain is {}, must be >= 0", retrained));
-  if (http && http->scratch.empty()) return InvalidInput("http: no folder for the server's files");
+  if (Plays(World::kRetrained) && retrained == 0) {
+    return InvalidInput("games: retrained needs the number of pairs (--retrain)");
+  }
+  if (Plays(World::kDeployed) && deployed == 0) {
+    return InvalidInput("games: deployed needs the number of pairs (--deployed)");
+  }
+  if ((http || deployed > 0) && scratch.empty()) {
+    return InvalidInput("no folder for the files of the services that an audit makes");
+  }
   if (http && !(http->latency_floor >= 0 && http->latency_floor < 1)) {
     return InvalidInput(
         fmt::format("latency-floor is {} s, must be from 0 to below 1 s", http->latency_floor));
@@ -87,15 +105,31 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   if (!IsDigestOf(train, ensemble.manifest().train_digest)) {
     return Mismatch("the training rows are not those of the run: their digests differ");
   }
+  Audit audit;
+  std::vector<std::string> unchecked;
+  const bool white_box =
+      options.attacks.empty() || std::ranges::count(options.attacks, AuditAttack::kWhiteBox) > 0;
+  if (ensemble.manifest().private_run && white_box && !options.url) {
+    LUCID_ASSIGN(audit.checks,
+                 CheckPrivateRun(run, {ensemble.manifest(), ensemble.network()}, train,
+                                 options.reference, unchecked, progress, stop));
+  }
   LUCID_ASSIGN(Auditor auditor,
                Auditor::Create(run, ensemble, train, test, options, progress, std::move(stop)));
   LUCID_TRY(options.url ? auditor.AttackUrl() : auditor.AttackAll());
-  Audit audit;
+  const auto claims = std::ranges::count_if(
+      auditor.rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
+  if (claims > kMostClaims) {
+    return InvalidInput(
+        fmt::format("{} claims are more than the {} that share one level: audit fewer at a time",
+                    claims, kMostClaims));
+  }
   audit.run = run;
   audit.version = Version();
   audit.run_key = ensemble.manifest().run_key;
   audit.rows = std::move(auditor.rows);
-  audit.left_out = std::move(auditor.left_out);
+  audit.left_out = std::move(unchecked);
+  audit.left_out.insert(audit.left_out.end(), auditor.left_out.begin(), auditor.left_out.end());
   return audit;
 }
 

@@ -26,6 +26,7 @@ AuditRow ReadAuditRow(JsonFields& fields, const std::string& at) {
     row.epsilon_lower = std::numeric_limits<double>::infinity();  // JSON has none
   }
   row.claimed = fields.Number(at + "claimed");
+  row.e_value = fields.Number(at + "e_value");
   row.holds = fields.Flag(at + "holds");
   row.tpr_at_fpr_01 = fields.Number(at + "tpr_at_fpr_0.01");
   row.tpr_at_fpr_001 = fields.Number(at + "tpr_at_fpr_0.001");
@@ -45,6 +46,13 @@ std::string AuditJson(const Audit& audit) {
   json["run_key"] = audit.run_key.Hex();
   json["risk"] = kAuditRisk;
   json["holds"] = audit.Holds();
+  json["checks"] = Json::array();
+  for (const AuditCheck& check : audit.checks) {
+    json["checks"].push_back({{"check", check.check},
+                              {"claim", check.claim},
+                              {"measured", check.measured},
+                              {"holds", check.holds}});
+  }
   json["rows"] = Json::array();
   for (const AuditRow& row : audit.rows) {
     json["rows"].push_back({{"attack", NameOf(row.attack)},
@@ -56,7 +64,10 @@ std::string AuditJson(const Audit& audit) {
                             {"advantage", row.advantage},
                             {"epsilon_lower", NumberOrNull(row.epsilon_lower)},
                             {"claimed", NumberOrNull(row.claimed)},
+                            {"e_value", NumberOrNull(row.e_value)},
                             {"holds", row.holds},
+                            {"covered", !row.not_covered()},
+                            {"lost", row.lost()},
                             {"tpr_at_fpr_0.01", row.tpr_at_fpr_01},
                             {"tpr_at_fpr_0.001", row.tpr_at_fpr_001},
                             {"queries", row.queries},
@@ -76,6 +87,11 @@ Result<Audit> ParseAudit(std::string_view text, const std::string& source) {
   audit.run = fields.Text("/run");
   audit.run_key = fields.Sha256("/run_key");
   audit.left_out = fields.Texts("/left_out");
+  for (std::size_t k = 0; k < fields.List("/checks").size(); ++k) {
+    const std::string at = fmt::format("/checks/{}/", k);
+    audit.checks.push_back({fields.Text(at + "check"), fields.Text(at + "claim"),
+                            fields.Text(at + "measured"), fields.Flag(at + "holds")});
+  }
   for (std::size_t k = 0; k < fields.List("/rows").size(); ++k) {
     audit.rows.push_back(ReadAuditRow(fields, fmt::format("/rows/{}/", k)));
   }

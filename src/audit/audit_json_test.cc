@@ -21,7 +21,9 @@ Audit SomeAudit() {
   row.claimed = 2;
   row.holds = false;
   row.welch_t = -3.5;
+  row.e_value = 12;
   audit.rows = {row};
+  audit.checks = {{"replay", "to the bit", "3 differ", false}};
   audit.left_out = {"the exact guard"};
   return audit;
 }

@@ -111,15 +111,19 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
     return [&](std::span<const float> x) { return access.Ask(network, x); };
   };
   for (const AuditAttack attack : kGames) {
-    if (!Asked(attack)) continue;
+    if (!Asked(attack) || !options_.Plays(World::kLeaveOneOut)) continue;
     const auto oracle = [&](std::int64_t target, Side side) -> Oracle {
       return at_network(side == Side::kIn ? network_ : targets_[target].without);
     };
     LUCID_TRY(PlayAndKeep(LeaveOneOut(attack, method, oracle),
                           NewRow(attack, name, method, World::kLeaveOneOut, epsilon)));
   }
-  if (method == Method::kExact) LUCID_TRY(AttackRecertified(access, epsilon));
-  if (method == Method::kScalar && options_.deployed > 0) LUCID_TRY(AttackDeployed(epsilon));
+  if (method == Method::kExact && options_.Plays(World::kRecertified)) {
+    LUCID_TRY(AttackRecertified(access, epsilon));
+  }
+  if (GuardOf(method) && options_.Plays(World::kDeployed)) {
+    LUCID_TRY(AttackDeployed(method, epsilon));
+  }
   for (const AuditAttack attack : kRowAttacks) {
     if (!Asked(attack)) continue;
     LUCID_TRY(PlayTrainTest(NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
@@ -164,12 +168,12 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
                                   .method = method,
                                   .mechanism = options_.mechanism,
                                   .epsilon = epsilon,
-                                  .scratch = options_.http->scratch,
+                                  .scratch = options_.scratch,
                                   .latency_floor = 0};
   LUCID_ASSIGN(HttpWorlds worlds, OpenWorlds(options));
   const Oracle deployed = [&](std::span<const float> x) { return worlds.AskDeployed(x); };
   for (const AuditAttack attack : kGames) {
-    if (!Asked(attack)) continue;
+    if (!Asked(attack) || !options_.Plays(World::kLeaveOneOut)) continue;
     const auto oracle = [&](std::int64_t target, Side side) -> Oracle {
       if (side == Side::kIn) return deployed;
       return [&worlds, &other = targets_[target].without](std::span<const float> x) {
@@ -266,7 +270,7 @@ Status Auditor::AttackTrained(Method method) {
         return [&labels = networks[network]](std::span<const float> x) { return labels(x); };
       }));
     }
-    if (options_.retrained > 0) LUCID_TRY(AttackRetrained(method, epsilon));
+    if (options_.Plays(World::kRetrained)) LUCID_TRY(AttackRetrained(method, epsilon));
   }
   return Ok();
 }
@@ -400,11 +404,12 @@ Status Auditor::PlayAndKeep(const Game& game, AuditRow row) {
   if (played) {
     rows.push_back(*std::move(played));
   } else {
-    left_out.push_back(
-        fmt::format("{} on {}: {}", NameOf(attack), access,
-                    NeedsDisagreements(attack)
-                        ? "fewer than two rows have an input on which N and their member disagree"
-                        : "fewer than two rows to attack"));
+    left_out.push_back(fmt::format(
+        "{} on {}: {}", NameOf(attack), access,
+        attack == AuditAttack::kRegion ? "fewer than two pairs of services that answer differently"
+        : NeedsDisagreements(attack)
+            ? "fewer than two rows have an input on which N and their member disagree"
+            : "fewer than two rows to attack"));
   }
   return Ok();
 }
@@ -424,6 +429,7 @@ Status Auditor::TimeAndKeep(const TimedInputs& inputs, const Oracle& ask, std::i
 
 Status Auditor::PlayTrainTest(const AuditRow& row, std::int64_t networks,
                               const std::function<Oracle(std::int64_t network)>& ask) {
+  if (!options_.Plays(World::kTrainTest)) return Ok();
   const std::int64_t pairs = std::min(std::ssize(targets_), test_.rows());
   Game game{.rounds = pairs * networks, .subject = {}, .oracle = {}};
   if (naive_ != nullptr) game.rounds = std::min(game.rounds, kNaiveQueries / row.queries);

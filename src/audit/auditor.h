@@ -45,6 +45,13 @@ class Auditor {
     NetworkLabels with, without;
   };
 
+  // Two real services, and what who knows how they are made asks to tell them apart.
+  struct DeployedPair {
+    std::int64_t target = 0;
+    Guard with, without;
+    std::vector<TellingInput> telling;
+  };
+
   Auditor(const std::string& run, const Ensemble& ensemble, const Table& train, const Table& test,
           const AuditOptions& options, const ProgressCallback& progress, std::stop_token stop,
           NetworkLabels network);
@@ -57,8 +64,13 @@ class Auditor {
   Status AttackOverHttp(Method method, double epsilon);
   Status AttackTrained(Method method);
   Status AttackRetrained(Method method, double epsilon);
-  Status AttackDeployed(double epsilon);  // a private run's scalar guard
-  Result<std::vector<std::pair<Guard, Guard>>> Deploy(double epsilon) const;
+  Status AttackDeployed(Method method, double epsilon);
+  // Pairs of services for the game `deployed`, of a private run and of another one.
+  Result<std::vector<DeployedPair>> DeployPrivate(double epsilon) const;
+  Result<std::vector<DeployedPair>> DeployReduced(GuardKind guard, double epsilon);
+  Status MakeReducedWorlds();  // once
+  // Why the game is not played with this access; empty: it is.
+  std::string WhyNotDeployed(Method method) const;
   Status AttackRecertified(AuditedAccess& access, double epsilon);
   Status TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options);
 
@@ -95,6 +107,7 @@ class Auditor {
   std::vector<Target> targets_;
   std::shared_ptr<NaiveRegion> naive_;       // once it is needed
   std::optional<WhiteBoxInputs> white_box_;  // the same
+  std::vector<std::string> reduced_;  // runs without a unit, of the game `deployed`; the same
 };
 
 }  // namespace lucid

@@ -43,9 +43,7 @@ Result<std::optional<AuditRow>> Play(const Game& game, AuditRow row, std::uint64
       Stream stream(seed, NameOf(row.attack), static_cast<std::uint64_t>(round));
       return Score(row.attack, game.subject(round, side), game.oracle(round, side), stream);
     };
-    if (NeedsDisagreements(row.attack) && game.subject(round, Side::kIn).disagreements.empty()) {
-      continue;
-    }
+    if (!CanPlay(row.attack, game.subject(round, Side::kIn))) continue;
     LUCID_ASSIGN(const double score_in, score(Side::kIn));
     LUCID_ASSIGN(const double score_out, score(Side::kOut));
     in.push_back(score_in);
@@ -53,17 +51,17 @@ Result<std::optional<AuditRow>> Play(const Game& game, AuditRow row, std::uint64
   }
   if (in.size() < 2) return std::optional<AuditRow>();
   SetCurve(row, in, out);
-  row.epsilon_lower = EpsilonLowerBound(in, out, kAuditRisk, row.delta);
+  row.epsilon_lower = EpsilonLowerBound(in, out, kRowRisk, row.delta);
   row.holds = std::isnan(row.claimed) || row.epsilon_lower <= row.claimed;
-  // Where nothing may be told, guesses are coins, and so is their order. Given the questions, all
-  // scores are independent and both of a round have one distribution: the mean AUC is 1/2, and
-  // Hoeffding's inequality for U-statistics bounds how far it strays.
-  const double stray = std::sqrt(std::log(1 / kAuditRisk) / (2 * static_cast<double>(in.size())));
-  if (row.claimed == 0 && row.auc > 0.5 + stray) row.holds = false;
-  // Two services that are made anew are independent, so the same holds of the largest mean.
-  if (row.world == World::kDeployed && !std::isnan(row.claimed) &&
-      row.auc > LargestAreaUnderPrivacy(row.claimed, row.delta) + stray) {
-    row.holds = false;
+  row.e_value = kNotApplicable;
+  // Given the questions and all rounds before, both guesses of a round come from two worlds of
+  // their own, of which one is as likely as (epsilon, delta) allows. Guesses of kTrainTest share
+  // their network, so nothing is bet on them.
+  if (!std::isnan(row.claimed) && row.world != World::kTrainTest) {
+    row.e_value = EvidenceAgainst(in, out, LargestAreaUnderPrivacy(row.claimed, row.delta));
+    row.holds = row.holds && row.e_value < 1 / kRowRisk;
+  } else if (row.not_covered()) {
+    row.e_value = EvidenceAgainst(in, out, 0.5);
   }
   row.welch_t = kNotApplicable;
   return std::optional(std::move(row));
@@ -102,7 +100,7 @@ Result<AuditRow> TimeAccess(const TimedInputs& inputs, const Oracle& ask, std::i
   SetCurve(row, of_noised, of_others);
   CutOutliers(of_noised, of_others);
   row.welch_t = WelchT(of_noised, of_others);
-  row.claimed = row.epsilon_lower = kNotApplicable;
+  row.claimed = row.epsilon_lower = row.e_value = kNotApplicable;
   return row;
 }
 

@@ -48,7 +48,20 @@ TEST(Games, EqualWorldsGiveNothingAway) {
   const AuditRow row = *Play(GameOf(200, One, One), RowOf(AuditAttack::kGap, 0), 0, {}).value();
   EXPECT_EQ(row.auc, 0.5);
   EXPECT_EQ(row.epsilon_lower, 0);
+  EXPECT_EQ(row.e_value, 1);
   EXPECT_TRUE(row.holds);
+}
+
+// At epsilon 0 three guesses of four are found out by bets, before the bound on epsilon is.
+TEST(Games, AtEpsilonZeroAnAttackerWhoIsBetterThanACoinBreaksTheClaim) {
+  Stream stream(9, "answers");
+  const Oracle in = [&](auto) { return stream.Below(4) > 0 ? 1 : 0; };
+  const Oracle out = [&](auto) { return stream.Below(4) > 0 ? 0 : 1; };
+  const AuditRow row = *Play(GameOf(200, in, out), RowOf(AuditAttack::kGap, 0), 0, {}).value();
+  EXPECT_GE(row.e_value, 1 / kRowRisk);
+  EXPECT_FALSE(row.holds);
+  EXPECT_TRUE(Play(GameOf(200, in, out), RowOf(AuditAttack::kGap, 1.1), 0, {}).value()->holds)
+      << "ln 3 is allowed";
 }
 
 // Otherwise a difference could come from the questions.

@@ -1,6 +1,7 @@
 #include "audit/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -128,6 +129,13 @@ double TruePositivesAt(double fpr, std::span<const double> in, std::span<const d
   return best;
 }
 
+double AtLeast(std::int64_t successes, std::int64_t trials, double probability) {
+  if (successes <= 0 || probability >= 1) return 1;
+  if (successes > trials || probability <= 0) return 0;
+  return IncompleteBeta(static_cast<double>(successes), static_cast<double>(trials - successes + 1),
+                        probability);
+}
+
 double LowerProbability(std::int64_t successes, std::int64_t trials, double risk) {
   if (successes == 0) return 0;
   // P(at least `successes`) = I_p(successes, trials - successes + 1).
@@ -153,6 +161,24 @@ double EpsilonLowerBound(std::span<const double> in, std::span<const double> out
     best_threshold = threshold;
   }
   return EpsilonAt(best_threshold, in_judged, out_judged, risk, delta);
+}
+
+double EvidenceAgainst(std::span<const double> in, std::span<const double> out, double most) {
+  constexpr int kBets = 16;
+  std::array<double, kBets> logs{};  // ln of what each bet has made
+  double best = 1;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const double win = in[i] > out[i] ? 1 : in[i] == out[i] ? 0.5 : 0;
+    double mean = 0;
+    for (int k = 0; k < kBets; ++k) {
+      // A stake of 1 / most would lose everything at once.
+      const double stake = (k + 0.5) / kBets / most;
+      logs[static_cast<std::size_t>(k)] += std::log1p(stake * (win - most));
+      mean += std::exp(std::min(logs[static_cast<std::size_t>(k)], 600.0)) / kBets;
+    }
+    best = std::max(best, mean);
+  }
+  return best;
 }
 
 double WelchT(std::span<const double> a, std::span<const double> b) {

@@ -21,6 +21,9 @@ double TruePositivesAt(double fpr, std::span<const double> in, std::span<const d
 double LowerProbability(std::int64_t successes, std::int64_t trials, double risk);
 double UpperProbability(std::int64_t successes, std::int64_t trials, double risk);
 
+// P(at least `successes` of so many independent trials), each with this probability.
+double AtLeast(std::int64_t successes, std::int64_t trials, double probability);
+
 // A lower bound of the epsilon of any mechanism that gives such scores, >= 0, too large with
 // probability at most `risk`: max of ln(TPR_lo / FPR_hi), ln(TNR_lo / FNR_hi) and the same with the
 // guess turned round, at the threshold that is best on the even trials, judged on the odd ones.
@@ -28,6 +31,12 @@ double UpperProbability(std::int64_t successes, std::int64_t trials, double risk
 // be independent trials.
 double EpsilonLowerBound(std::span<const double> in, std::span<const double> out, double risk,
                          double delta = 0);
+
+// What a bettor makes of 1 who bets, pair by pair and in this order, that the mean of [in > out]
+// (ties count half) is above `most`, at the best moment: a mixture of constant bets, which is a
+// test martingale if every pair's mean given the pairs before is at most `most` (Ville 1939; Ramdas
+// et al. 2023). Requires: 1/2 <= most <= 1, as many of one as of the other.
+double EvidenceAgainst(std::span<const double> in, std::span<const double> out, double most);
 
 // (mean a - mean b) / sqrt(var a / n + var b / m). Requires: two values or more in each.
 double WelchT(std::span<const double> a, std::span<const double> b);

@@ -96,5 +96,33 @@ TEST(Statistics, TheLargestAreaUnderPrivacyIsThatOfTheCurve) {
   EXPECT_EQ(LargestAreaUnderPrivacy(0, 0), 0.5);
 }
 
+TEST(AuditStatistics, TailsOfCounts) {
+  EXPECT_DOUBLE_EQ(AtLeast(0, 10, 0.3), 1);
+  EXPECT_DOUBLE_EQ(AtLeast(11, 10, 0.3), 0);
+  EXPECT_NEAR(AtLeast(10, 10, 0.5), std::exp2(-10), 1e-15);
+  EXPECT_NEAR(AtLeast(9, 10, 0.5), 11 * std::exp2(-10), 1e-14);
+}
+
+// Ville's inequality, tried: of 2,000 fair games about one in 20 at most may ever reach 20. (120 is
+// two standard deviations above what that allows.) An attacker who always wins is found out soon.
+TEST(AuditStatistics, AFairGameMakesNobodyRich) {
+  Stream stream(8, "bets");
+  int rich = 0;
+  for (int game = 0; game < 2000; ++game) {
+    std::vector<double> in, out;
+    for (int i = 0; i < 200; ++i) {
+      in.push_back(static_cast<double>(stream.Below(3)));
+      out.push_back(static_cast<double>(stream.Below(3)));
+    }
+    rich += EvidenceAgainst(in, out, 0.5) >= 20;
+  }
+  EXPECT_LE(rich, 120);
+  const std::vector<double> wins(40, 1), losses(40, 0);
+  EXPECT_GT(EvidenceAgainst(wins, losses, 0.5), 1e9);
+  EXPECT_EQ(EvidenceAgainst(losses, wins, 0.5), 1);
+  EXPECT_EQ(EvidenceAgainst(wins, wins, 0.5), 1);
+  EXPECT_LT(EvidenceAgainst(wins, losses, 0.9), 1e3) << "nine of ten were allowed";
+}
+
 }  // namespace
 }  // namespace lucid

@@ -111,7 +111,7 @@ AuditRow WeighAnswers(const WhiteBoxInputs& inputs, AuditedAccess& access, Audit
   row.epsilon_lower = loss;
   row.advantage = advantage;
   row.auc = 0.5 + advantage / 2;
-  row.welch_t = std::numeric_limits<double>::quiet_NaN();
+  row.welch_t = row.e_value = std::numeric_limits<double>::quiet_NaN();
   row.tpr_at_fpr_01 = row.tpr_at_fpr_001 = advantage == 1 ? 1 : 0;
   row.holds = std::isnan(row.claimed) || loss <= row.claimed;
   return row;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "baselines/privacy_noise.h"
@@ -122,6 +123,7 @@ EvaluationRow NewRow(Method method, double epsilon) {
   EvaluationRow row;
   row.method = method;
   row.epsilon = row.asked_epsilon = epsilon;
+  row.answer_epsilon = row.total_epsilon = row.total_delta = kNotApplicable;
   row.sampled_accuracy = row.sampled_standard_error = kNotApplicable;
   row.training_seconds = row.accuracy_deviation = kNotApplicable;
   row.sigma = row.delta = row.clip = kNotApplicable;
@@ -130,6 +132,8 @@ EvaluationRow NewRow(Method method, double epsilon) {
 
 void SetAccuracy(const Study& study, EvaluationRow& row, double accuracy) {
   row.accuracy = accuracy;
+  row.standard_error =
+      std::sqrt(accuracy * (1 - accuracy) / static_cast<double>(study.test.rows()));
   row.accuracy_drop = study.accuracy - accuracy;
 }
 
@@ -168,6 +172,12 @@ Result<EvaluationRow> GuardRow(const Study& study, Method method, double epsilon
                PromiseOfRun(study.run, study.options.certificate,
                             {.scalar = method == Method::kScalar, .epsilon = epsilon}));
   row.guarantee = promise.Price();
+  row.promise = promise.name();
+  if (promise.labels()) row.answer_epsilon = epsilon;
+  if (promise.full()) {
+    row.total_epsilon = promise.loss()->epsilon;
+    row.total_delta = promise.loss()->delta;
+  }
   LUCID_ASSIGN(const Guard guard, OpenGuard(study, method, epsilon));
   std::vector<AccessDecision> decisions;
   for (std::int64_t i = 0; i < study.test.rows(); ++i) {
@@ -206,6 +216,8 @@ Result<EvaluationRow> NaiveRow(const Study& study, Method method, double epsilon
   row.guarantee = method == Method::kNaiveNoise
                       ? fmt::format("{}-DP per query", epsilon)
                       : fmt::format("{}-iDP per query{}", epsilon, RowsItHoldsFor(study));
+  row.promise = "per answer";
+  row.answer_epsilon = epsilon;
   LUCID_ASSIGN(const Mechanism mechanism,
                Mechanism::Create(study.options.mechanism, epsilon,
                                  study.opened.network.architecture.classes()));
@@ -234,7 +246,11 @@ Result<EvaluationRow> TrainedRow(const Study& study, Method method, double asked
   row.guarantee = method == Method::kDpSgd
                       ? fmt::format("({}, {})-DP", row.epsilon, study.options.delta)
                       : fmt::format("{}-label-DP", row.epsilon);
-  if (study.options.noise_seed) {
+  if (!study.options.noise_seed) {
+    row.promise = method == Method::kDpSgd ? "whole network" : "label-DP";
+    row.total_epsilon = row.epsilon;
+    row.total_delta = method == Method::kDpSgd ? study.options.delta : 0;
+  } else {
     row.guarantee = fmt::format("none: the noise comes from a seed (else {})", row.guarantee);
   }
   std::vector<double> accuracies;
@@ -253,6 +269,7 @@ Result<EvaluationRow> TrainedRow(const Study& study, Method method, double asked
     double square = 0;
     for (const double a : accuracies) square += (a - mean) * (a - mean);
     row.accuracy_deviation = std::sqrt(square / (count - 1));
+    row.standard_error = std::hypot(row.standard_error, row.accuracy_deviation / std::sqrt(count));
   }
   if (method == Method::kDpSgd) {
     row.sigma = baselines.front().sigma;
@@ -312,6 +329,13 @@ Result<std::vector<EvaluationRow>> RowsOf(const Study& study, Method method, con
   const auto decide = [&](std::span<const float> x) { return naive.Decide(x); };
   return each_epsilon(
       [&](double epsilon) { return NaiveRow(study, method, epsilon, decisions, decide); });
+}
+
+double MajorityShare(const Table& table) {
+  std::map<std::int32_t, std::int64_t> counts;
+  std::int64_t most = 0;
+  for (const std::int32_t label : table.y) most = std::max(most, ++counts[label]);
+  return static_cast<double>(most) / static_cast<double>(table.rows());
 }
 
 Status CheckTables(const Manifest& manifest, const Table& test, const Table* train) {
@@ -403,6 +427,9 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
   evaluation.run_key = manifest.run_key;
   evaluation.network_digest = manifest.network_digest;
   evaluation.test_digest = TableDigest(test);
+  evaluation.data = manifest.data_directory;
+  evaluation.majority_share = MajorityShare(test);
+  evaluation.advice = AdviceOf(evaluation);
   return evaluation;
 }
 

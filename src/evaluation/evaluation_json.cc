@@ -22,7 +22,12 @@ Json ToJson(const EvaluationRow& row) {
                {"access_us_p50", row.access_us_p50},
                {"access_us_p99", row.access_us_p99},
                {"access_queries", row.access_queries},
-               {"guarantee", row.guarantee}};
+               {"guarantee", row.guarantee},
+               {"promise", row.promise},
+               {"answer_epsilon", NumberOrNull(row.answer_epsilon)},
+               {"total_epsilon", NumberOrNull(row.total_epsilon)},
+               {"total_delta", NumberOrNull(row.total_delta)},
+               {"standard_error", row.standard_error}};
   if (row.sampled_queries > 0) {
     json["sampled_accuracy"] = row.sampled_accuracy;
     json["sampled_standard_error"] = row.sampled_standard_error;
@@ -54,6 +59,11 @@ EvaluationRow ReadEvaluationRow(JsonFields& fields, const Json& json, const std:
   row.epsilon = fields.Number(at + "epsilon");
   row.asked_epsilon = json.contains("epsilon_asked") ? optional("epsilon_asked") : row.epsilon;
   row.guarantee = fields.Text(at + "guarantee");
+  if (json.contains("promise")) row.promise = fields.Text(at + "promise");
+  row.answer_epsilon = optional("answer_epsilon");
+  row.total_epsilon = optional("total_epsilon");
+  row.total_delta = optional("total_delta");
+  row.standard_error = optional("standard_error");
   row.accuracy = fields.Number(at + "accuracy");
   row.accuracy_drop = fields.Number(at + "accuracy_drop");
   row.noised_fraction = fields.Number(at + "noised_fraction");
@@ -86,6 +96,8 @@ std::string EvaluationJson(const Evaluation& e) {
   json["test"] = e.test;
   json["test_rows"] = e.test_rows;
   json["mechanism"] = e.mechanism;
+  json["majority_share"] = NumberOrNull(e.majority_share);
+  json["advice"] = e.advice;
   json["rows"] = Json::array();
   for (const EvaluationRow& row : e.rows) json["rows"].push_back(ToJson(row));
   json["left_out"] = Json::array();
@@ -112,6 +124,9 @@ Result<Evaluation> ParseEvaluation(std::string_view text, const std::string& sou
   evaluation.test = fields.Text("/test");
   evaluation.test_rows = fields.Whole("/test_rows");
   evaluation.mechanism = fields.Text("/mechanism");
+  evaluation.majority_share =
+      json.contains("majority_share") ? fields.Number("/majority_share") : kNotApplicable;
+  if (json.contains("advice")) evaluation.advice = fields.Texts("/advice");
   evaluation.run_key = fields.Sha256("/hashes/run_key");
   evaluation.network_digest = fields.Sha256("/hashes/network");
   evaluation.test_digest = fields.Sha256("/hashes/test");

@@ -28,6 +28,15 @@ std::string NumberOr(double value, std::string_view otherwise) {
   return std::isfinite(value) ? fmt::format("{}", value) : std::string(otherwise);
 }
 
+// The order of the tables.
+constexpr std::string_view kPromises[] = {"none",       "labels",        "full",    "labels+full",
+                                          "per answer", "whole network", "label-DP"};
+
+std::string TotalPrice(const EvaluationRow& row) {
+  if (!std::isfinite(row.total_epsilon)) return "-";
+  return fmt::format("({:g}, {:.2g})", row.total_epsilon, row.total_delta);
+}
+
 bool Replaced(const EvaluationRow& row) {
   return std::isfinite(row.epsilon) && row.epsilon != row.asked_epsilon;
 }
@@ -75,16 +84,26 @@ std::optional<GuardKind> GuardOf(Method method) {
 bool IsTrained(Method method) { return method == Method::kDpSgd || method == Method::kAlibi; }
 
 std::string EvaluationText(const Evaluation& e) {
-  std::string text =
-      fmt::format("{:<11} {:>7} {:>8} {:>7} {:>8} {:>9} {:>9}  {}\n", "method", "epsilon", "acc %",
-                  "drop %", "noised %", "p50", "p99", "guarantee");
-  for (const EvaluationRow& row : e.rows) {
-    text +=
-        fmt::format("{:<11} {:>7} {:>8} {:>7} {:>8} {:>9} {:>9}  {}\n", NameOf(row.method),
-                    NumberOr(row.epsilon, "-"), Percent(row.accuracy), Percent(row.accuracy_drop),
-                    Percent(row.noised_fraction), Microseconds(row.access_us_p50),
-                    Microseconds(row.access_us_p99), Remark(row));
+  const auto line = [](const auto&... cells) {
+    return fmt::format("{:<13} {:<11} {:>7} {:>14} {:>7} {:>5} {:>7} {:>8} {:>9} {:>9}  {}\n",
+                       cells...);
+  };
+  std::string text = line("promise", "method", "eps/ans", "(E, delta) all", "acc %", "+-", "drop %",
+                          "noised %", "p50", "p99", "guarantee");
+  for (const std::string_view promise : kPromises) {
+    for (const EvaluationRow& row : e.rows) {
+      if (row.promise != promise) continue;
+      text += line(row.promise, NameOf(row.method), NumberOr(row.answer_epsilon, "-"),
+                   TotalPrice(row), Percent(row.accuracy), Percent(row.standard_error),
+                   Percent(row.accuracy_drop), Percent(row.noised_fraction),
+                   Microseconds(row.access_us_p50), Microseconds(row.access_us_p99), Remark(row));
+    }
   }
+  if (std::isfinite(e.majority_share)) {
+    text += fmt::format("the most common class is right for {} % of the {} test rows\n",
+                        Percent(e.majority_share), e.test_rows);
+  }
+  for (const std::string& advice : e.advice) text += advice + "\n";
   return text;
 }
 
@@ -92,7 +111,8 @@ std::string EvaluationCsv(const Evaluation& e) {
   std::string csv =
       "method,epsilon,epsilon_asked,guarantee,accuracy,accuracy_drop,noised_fraction,"
       "sampled_accuracy,sampled_standard_error,access_us_p50,access_us_p99,networks,"
-      "accuracy_deviation,training_seconds,sigma,delta,clip\n";
+      "accuracy_deviation,training_seconds,sigma,delta,clip,promise,answer_epsilon,total_epsilon,"
+      "total_delta,standard_error\n";
   for (const EvaluationRow& row : e.rows) {
     const std::string cells[] = {std::string(NameOf(row.method)),
                                  NumberOr(row.epsilon, ""),
@@ -110,7 +130,12 @@ std::string EvaluationCsv(const Evaluation& e) {
                                  NumberOr(row.training_seconds, ""),
                                  NumberOr(row.sigma, ""),
                                  NumberOr(row.delta, ""),
-                                 NumberOr(row.clip, "")};
+                                 NumberOr(row.clip, ""),
+                                 row.promise,
+                                 NumberOr(row.answer_epsilon, ""),
+                                 NumberOr(row.total_epsilon, ""),
+                                 NumberOr(row.total_delta, ""),
+                                 NumberOr(row.standard_error, "")};
     AppendCsvRecord(csv, std::vector<std::string_view>(std::begin(cells), std::end(cells)));
   }
   return csv;

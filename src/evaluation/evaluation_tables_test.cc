@@ -80,7 +80,7 @@ TEST(EvaluationTables, CsvQuotesAndKeepsItsColumns) {
       quoted ^= csv[at] == '"';
       cells += csv[at] == ',' && !quoted;
     }
-    EXPECT_EQ(cells, 17);
+    EXPECT_EQ(cells, 22);
     ++at;
   }
   EXPECT_EQ(lines, 4);
@@ -92,6 +92,64 @@ TEST(EvaluationTables, TextSaysWhichEpsilonWasReplaced) {
   EXPECT_THAT(text, HasSubstr("(0.02, 1e-05)-DP"));
   EXPECT_THAT(text, HasSubstr("in the place of 0"));
   EXPECT_THAT(text, HasSubstr("99.67"));
+}
+
+// What an answer costs and what all of them cost are two columns.
+TEST(EvaluationTables, PricesOfAnAnswerAndOfAllAreNotMixed) {
+  Evaluation evaluation = SomeEvaluation();
+  EvaluationRow& scalar = evaluation.rows[1];
+  scalar.promise = "labels+full";
+  scalar.answer_epsilon = 0;
+  scalar.total_epsilon = 2;
+  scalar.total_delta = 1e-6;
+  evaluation.majority_share = 0.61;
+  evaluation.advice = AdviceOf(evaluation);
+  const std::string text = EvaluationText(evaluation);
+  EXPECT_THAT(text, HasSubstr("labels+full   scalar            0     (2, 1e-06)"));
+  EXPECT_THAT(text, HasSubstr("the most common class is right for 61.00 %"));
+  EXPECT_THAT(text, HasSubstr("chosen after looking"));
+  const auto json = nlohmann::json::parse(EvaluationJson(evaluation));
+  EXPECT_EQ(json["rows"][1]["answer_epsilon"], 0);
+  EXPECT_EQ(json["rows"][1]["total_epsilon"], 2);
+  EXPECT_EQ(json["majority_share"], 0.61);
+}
+
+Evaluation Measured(double plain, double labels, double full) {
+  Evaluation evaluation;
+  evaluation.run = "r";
+  evaluation.data = "d";
+  evaluation.rows_of_training = 238;
+  evaluation.majority_share = 0.5;
+  EvaluationRow none;
+  none.accuracy = plain;
+  EvaluationRow exact;
+  exact.method = Method::kExact;
+  exact.promise = "labels";
+  exact.accuracy = labels;
+  exact.accuracy_drop = plain - labels;
+  EvaluationRow dpsgd;
+  dpsgd.method = Method::kDpSgd;
+  dpsgd.promise = "whole network";
+  dpsgd.answer_epsilon = std::nan("");
+  dpsgd.total_epsilon = 1;
+  dpsgd.accuracy = full;
+  dpsgd.accuracy_drop = plain - full;
+  evaluation.rows = {none, exact, dpsgd};
+  return evaluation;
+}
+
+TEST(Advice, FollowsThePrices) {
+  const auto joined = [](const Evaluation& evaluation) {
+    std::string text;
+    for (const std::string& line : AdviceOf(evaluation)) text += line + "\n";
+    return text;
+  };
+  const std::string small = joined(Measured(0.814, 0.805, 0.722));
+  EXPECT_THAT(small, HasSubstr("lucid serve r --guard exact --promise labels"));
+  EXPECT_THAT(small, HasSubstr("--data d --preset private --train-epsilon 1 --expected-rows 200"));
+  EXPECT_THAT(small, HasSubstr("full costs 8.3 points more than labels with the exact guard"));
+  EXPECT_THAT(joined(Measured(0.832, 0.824, 0.831)), HasSubstr("advice: take full"));
+  EXPECT_THAT(joined(Measured(0.832, 0.824, 0.5)), HasSubstr("no better than the most common"));
 }
 
 TEST(EvaluationTables, LatexHasACellPerColumn) {

@@ -199,10 +199,10 @@ Status Promise::Require(WantedPromise wanted) const {
   const bool wants_full = wanted == WantedPromise::kFull || wanted == WantedPromise::kBoth;
   const bool wants_labels = wanted == WantedPromise::kLabels || wanted == WantedPromise::kBoth;
   if (wants_full && !full()) {
-    return Mismatch(fmt::format("the promise full is not kept: {}", full_line_));
+    return InvalidInput(fmt::format("the promise full is not kept: {}", full_line_));
   }
   if (wants_labels && !labels_) {
-    return Mismatch(fmt::format("the promise labels is not kept: {}", labels_line_));
+    return InvalidInput(fmt::format("the promise labels is not kept: {}", labels_line_));
   }
   return Ok();
 }

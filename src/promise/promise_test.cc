@@ -134,7 +134,7 @@ TEST(PromiseTest, RequireNamesWhatIsMissing) {
   for (const WantedPromise wanted : {WantedPromise::kLabels, WantedPromise::kBoth}) {
     const Status status = full.Require(wanted);
     ASSERT_FALSE(status.ok());
-    EXPECT_EQ(status.error().kind, ErrorKind::kMismatch);
+    EXPECT_EQ(status.error().kind, ErrorKind::kInvalidInput);
     EXPECT_THAT(status.error().message, HasSubstr("labels is not kept: nothing is certified"));
   }
   EXPECT_THAT(PromiseOf(PlainRun(), nullptr).Require(WantedPromise::kFull).error().message,

@@ -68,9 +68,12 @@ ReportTable CertificateTable(const Report& report) {
 
 ReportTable EvaluationTable(const Report& report) {
   ReportTable table{.name = "evaluation",
-                    .columns = {{"method", false},
-                                {"\u03b5"},
+                    .columns = {{"promise", false},
+                                {"method", false},
+                                {"\u03b5 per answer"},
+                                {"(E, \u03b4) for all"},
                                 {"accuracy"},
+                                {"\u00b1"},
                                 {"drop"},
                                 {"noised"},
                                 {"access p50"},
@@ -78,10 +81,15 @@ ReportTable EvaluationTable(const Report& report) {
                                 {"guarantee", false}},
                     .rows = {}};
   for (const EvaluationRow& row : report.evaluation->rows) {
-    table.rows.push_back({Text(NameOf(row.method)), Figures(row.epsilon, 4), Share(row.accuracy),
-                          Share(row.accuracy_drop), Share(row.noised_fraction),
-                          Duration(row.access_us_p50), Duration(row.access_us_p99),
-                          Text(row.guarantee)});
+    const std::string total =
+        std::isfinite(row.total_epsilon)
+            ? fmt::format("({:g}, {:.2g})", row.total_epsilon, row.total_delta)
+            : std::string("-");
+    table.rows.push_back({Text(row.promise), Text(NameOf(row.method)),
+                          Figures(row.answer_epsilon, 4), Text(total), Share(row.accuracy),
+                          Share(row.standard_error), Share(row.accuracy_drop),
+                          Share(row.noised_fraction), Duration(row.access_us_p50),
+                          Duration(row.access_us_p99), Text(row.guarantee)});
   }
   return table;
 }

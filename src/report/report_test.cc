@@ -173,10 +173,10 @@ TEST(Report, ShowsTheNumbersOfTheFiles) {
     EXPECT_EQ(std::stod(row[2].exact), certificate.classes[c].beta_lower);
   }
   const auto& scalar = TableOf(tables, "evaluation").rows[1];
-  EXPECT_EQ(scalar[0].exact, "scalar");
-  EXPECT_EQ(scalar[2].exact, "0.8125");
-  EXPECT_EQ(scalar[2].shown, "81.25 %");
-  EXPECT_EQ(scalar[5].shown, "4.32 ms");
+  EXPECT_EQ(scalar[1].exact, "scalar");
+  EXPECT_EQ(scalar[4].exact, "0.8125");
+  EXPECT_EQ(scalar[4].shown, "81.25 %");
+  EXPECT_EQ(scalar[8].shown, "4.32 ms");
   EXPECT_EQ(TableOf(tables, "audit").rows[0][7].exact, "0.375");
   EXPECT_EQ(TableOf(tables, "audit").rows[0][10].shown, "holds");
   const std::string page = ReportPage(report);

@@ -25,4 +25,10 @@ using TrainGroupFunction = bool (*)(const TrainPlan& plan, std::span<const Layer
                                     std::span<const std::int64_t> left_out, std::span<float> out,
                                     const std::stop_token& stop);
 
+// The integer sums of a clipped step at these weights, without noise; `out` is [lane][parameter].
+using SumGroupFunction = void (*)(const TrainPlan& plan, std::span<const LayerState> layers,
+                                  std::span<const std::int64_t> left_out,
+                                  std::span<const float> weights, std::int64_t step,
+                                  std::span<std::int32_t> out);
+
 }  // namespace lucid

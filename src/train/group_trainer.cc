@@ -114,6 +114,20 @@ class Group {
     return true;
   }
 
+  // The integer sums of one step at these weights.
+  void Sums(std::span<const float> weights, std::int64_t step, std::span<std::int32_t> out) {
+    const std::int64_t parameters = plan_.architecture().parameters();
+    const auto networks = static_cast<std::int64_t>(out.size()) / parameters;
+    for (std::int64_t i = 0; i < parameters; ++i) StoreAt(hn::Set(D(), weights[i]), weights_, i);
+    PlanReader reader(plan_);
+    AddClipped(reader.Rows(step));
+    alignas(64) std::int32_t sums[L];
+    for (std::int64_t i = 0; i < parameters; ++i) {
+      hn::Store(hn::Add(hn::Load(DI(), integers_ + i * L), WholePart(i)), DI(), sums);
+      for (std::int64_t n = 0; n < networks; ++n) out[n * parameters + i] = sums[n];
+    }
+  }
+
   void Result(std::span<float> out) const {
     const std::int64_t parameters = plan_.architecture().parameters();
     const auto networks = static_cast<std::int64_t>(out.size()) / parameters;
@@ -540,6 +554,12 @@ bool TrainGroup(const TrainPlan& plan, std::span<const LayerState> layers,
   return true;
 }
 
+void SumGroup(const TrainPlan& plan, std::span<const LayerState> layers,
+              std::span<const std::int64_t> left_out, std::span<const float> weights,
+              std::int64_t step, std::span<std::int32_t> out) {
+  Group(plan, layers, left_out).Sums(weights, step, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace lucid
 HWY_AFTER_NAMESPACE();
@@ -556,16 +576,18 @@ struct Path {
   std::int64_t target;  // Highway's bit, 0: always there
   int lanes;
   TrainGroupFunction train;
+  SumGroupFunction sum;
 };
 
 constexpr Path kPaths[] = {
 #if HWY_TARGETS & HWY_AVX3
-    {InstructionSet::kAvx512, HWY_AVX3, N_AVX3::kLanes, N_AVX3::TrainGroup},
+    {InstructionSet::kAvx512, HWY_AVX3, N_AVX3::kLanes, N_AVX3::TrainGroup, N_AVX3::SumGroup},
 #endif
 #if HWY_TARGETS & HWY_AVX2
-    {InstructionSet::kAvx2, HWY_AVX2, N_AVX2::kLanes, N_AVX2::TrainGroup},
+    {InstructionSet::kAvx2, HWY_AVX2, N_AVX2::kLanes, N_AVX2::TrainGroup, N_AVX2::SumGroup},
 #endif
-    {InstructionSet::kPortable, 0, HWY_STATIC_DISPATCH(kLanes), HWY_STATIC_DISPATCH(TrainGroup)},
+    {InstructionSet::kPortable, 0, HWY_STATIC_DISPATCH(kLanes), HWY_STATIC_DISPATCH(TrainGroup),
+     HWY_STATIC_DISPATCH(SumGroup)},
 };
 
 const Path& PathOf(InstructionSet set) {
@@ -585,32 +607,59 @@ std::vector<InstructionSet> AvailableInstructionSets() {
 GroupTrainer::GroupTrainer(const TrainPlan& plan, InstructionSet set)
     : plan_(&plan), set_(set), lanes_(PathOf(set).lanes) {}
 
-Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<float> out,
-                           std::stop_token stop) const {
-  const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
-  if (left_out.empty() || left_out.size() > static_cast<std::size_t>(lanes_) ||
-      out.size() != left_out.size() * parameters) {
-    return InternalError(fmt::format("a group of {} networks and {} numbers for {} lanes",
-                                     left_out.size(), out.size(), lanes_));
-  }
-  if (plan_->clipping() && plan_->largest_unit() > plan_->options().rows_per_unit) {
-    return InternalError(fmt::format("a unit of {} rows where clipping charges for {}",
-                                     plan_->largest_unit(), plan_->options().rows_per_unit));
-  }
+namespace {
+
+std::vector<LayerState> LayersOf(const Architecture& architecture) {
   std::vector<LayerState> layers;
-  for (const Layer& shape : plan_->architecture().layers()) {
+  for (const Layer& shape : architecture.layers()) {
     LayerState layer{shape, {}};
     for (std::int64_t k = 0; k < shape.taps; ++k) {
       layer.offsets.push_back(static_cast<std::int32_t>(shape.TapOffset(k)));
     }
     layers.push_back(std::move(layer));
   }
+  return layers;
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> GroupTrainer::UnitsOfLanes(std::span<const std::int64_t> left_out,
+                                                             std::size_t outputs) const {
+  const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
+  if (left_out.empty() || left_out.size() > static_cast<std::size_t>(lanes_) ||
+      outputs != left_out.size() * parameters) {
+    return InternalError(fmt::format("a group of {} networks and {} numbers for {} lanes",
+                                     left_out.size(), outputs, lanes_));
+  }
+  if (plan_->clipping() && plan_->largest_unit() > plan_->options().rows_per_unit) {
+    return InternalError(fmt::format("a unit of {} rows where clipping charges for {}",
+                                     plan_->largest_unit(), plan_->options().rows_per_unit));
+  }
   const auto unit_of = [&](std::int64_t row) {
     return row == kNoRow ? kNoRow : plan_->UnitOf(row);
   };
   std::vector<std::int64_t> lanes(static_cast<std::size_t>(lanes_), unit_of(left_out.front()));
   std::ranges::transform(left_out, lanes.begin(), unit_of);
-  if (!PathOf(set_).train(*plan_, layers, lanes, out, stop)) {
+  return lanes;
+}
+
+Status GroupTrainer::StepSums(std::span<const float> weights, std::int64_t step,
+                              std::span<const std::int64_t> left_out,
+                              std::span<std::int32_t> out) const {
+  LUCID_ASSIGN(const auto lanes, UnitsOfLanes(left_out, out.size()));
+  if (!plan_->clipping() || step < 0 || step >= plan_->steps() ||
+      std::ssize(weights) != plan_->architecture().parameters()) {
+    return InternalError(fmt::format("no sums of step {} of this plan", step));
+  }
+  PathOf(set_).sum(*plan_, LayersOf(plan_->architecture()), lanes, weights, step, out);
+  return Ok();
+}
+
+Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<float> out,
+                           std::stop_token stop) const {
+  const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
+  LUCID_ASSIGN(const auto lanes, UnitsOfLanes(left_out, out.size()));
+  if (!PathOf(set_).train(*plan_, LayersOf(plan_->architecture()), lanes, out, stop)) {
     return Interrupted("training stopped on request");
   }
   if (plan_->options().method == TrainOptions::Method::kPrivate) return Ok();

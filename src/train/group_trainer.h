@@ -36,7 +36,17 @@ class GroupTrainer {
   Status Train(std::span<const std::int64_t> left_out, std::span<float> out,
                std::stop_token stop = {}) const;
 
+  // What a clipped or private step sums at these weights, in grid units and before noise, without
+  // the unit of row left_out[k] (or kNoRow), into out[k * parameters ...]: the very sums that Train
+  // takes. Requires: as Train; a plan that clips. Thread-safe.
+  Status StepSums(std::span<const float> weights, std::int64_t step,
+                  std::span<const std::int64_t> left_out, std::span<std::int32_t> out) const;
+
  private:
+  // A unit of the plan per lane; surplus lanes repeat the first. Errors: sizes that do not fit.
+  Result<std::vector<std::int64_t>> UnitsOfLanes(std::span<const std::int64_t> left_out,
+                                                 std::size_t outputs) const;
+
   const TrainPlan* plan_;
   InstructionSet set_;
   int lanes_;

@@ -1,5 +1,5 @@
-// The oracle: T as a plain scalar loop over one network, written from its definition. The kernels
-// must give the same bits.
+// The oracle is scalar_trainer.h: T as a plain scalar loop over one network, written from its
+// definition. The kernels must give the same bits.
 #include "train/group_trainer.h"
 
 #include <gmock/gmock.h>
@@ -12,251 +12,30 @@
 #include <numbers>
 
 #include "random/stream.h"
+#include "train/scalar_trainer.h"
 #include "train/test_support.h"
 
 namespace lucid {
 namespace {
 
-// e^x as the kernels define it.
-float Exp(float x) {
-  x = std::max(x, -87.0f);
-  const float shifted = std::fma(x, 1.44269504088896341f, 12582912.0f);
-  const float n = shifted - 12582912.0f;
-  float r = std::fma(n, -0.693359375f, x);
-  r = std::fma(n, 2.12194440e-4f, r);
-  float p = 1.9875691500e-4f;
-  for (float c :
-       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
-    p = std::fma(p, r, c);
-  }
-  p = std::fma(p, r * r, r) + 1.0f;
-  return std::bit_cast<float>(std::bit_cast<std::int32_t>(p) +
-                              (std::bit_cast<std::int32_t>(shifted) << 23));
-}
-
 // The rows that are left out are really gone: the plan is made of a table without them.
-class Reference {
- public:
-  explicit Reference(const TrainPlan& plan) : plan_(plan), layers_(plan.architecture().layers()) {}
-
-  std::vector<float> Train() {
-    const TrainOptions& options = plan_.options();
-    w_.assign(plan_.initial().begin(), plan_.initial().end());
-    std::vector<float> velocity(w_.size()), average(w_.size());
-    PlanReader reader(plan_);
-    for (std::int64_t step = 0; step < plan_.steps(); ++step) {
-      const auto rows = reader.Rows(step);
-      gradient_.assign(w_.size(), 0);
-      if (plan_.clipping()) {
-        AddClipped(rows);
-        for (std::size_t i = 0; i < w_.size(); ++i) {
-          std::int64_t sum = integers_[i];
-          if (options.method == TrainOptions::Method::kPrivate) sum += reader.Noise(step)[i];
-          gradient_[i] =
-              static_cast<float>(static_cast<std::int32_t>(sum)) * plan_.clipping()->scale;
-        }
-      } else {
-        for (std::int32_t row : rows) AddRow(row, 1.0f / static_cast<float>(rows.size()));
-      }
-      for (std::size_t i = 0; i < w_.size(); ++i) {
-        float g = std::fma(static_cast<float>(options.weight_decay), w_[i], gradient_[i]);
-        if (options.momentum != 0) {
-          velocity[i] = g = std::fma(static_cast<float>(options.momentum), velocity[i], g);
-        }
-        w_[i] = std::fma(-plan_.Rate(step), g, w_[i]);
-      }
-      if (plan_.IsAveraged(step)) {
-        const float share = 1.0f / static_cast<float>(options.average_epochs);
-        for (std::size_t i = 0; i < w_.size(); ++i) average[i] = std::fma(share, w_[i], average[i]);
-      }
-    }
-    return options.average_epochs > 0 ? average : w_;
-  }
-
- private:
-  using Values = std::vector<float>;
-  // What one row leaves in every layer: its inputs, and the derivatives by its sums.
-  struct Trace {
-    std::vector<Values> in, delta;
-  };
-
-  void AddRow(std::int32_t row, float weight) {
-    const Trace trace = TraceOf(row, weight);
-    for (std::size_t l = layers_.size(); l-- > 0;) {
-      AddGradient(layers_[l], trace.in[l], trace.delta[l], gradient_);
-    }
-  }
-
-  Trace TraceOf(std::int32_t row, float weight) const {
-    const auto x = plan_.table().row(row);
-    Trace trace;
-    trace.in = {{x.begin(), x.end()}};
-    for (const Layer& layer : layers_) trace.in.push_back(Apply(layer, trace.in.back()));
-    trace.delta.resize(layers_.size());
-    trace.delta.back() = LossGradient(trace.in.back(), plan_.table().y[row], weight);
-    for (std::size_t l = layers_.size(); l-- > 1;) {
-      trace.delta[l - 1] = InputGradient(layers_[l], trace.in[l], trace.delta[l]);
-    }
-    return trace;
-  }
-
-  Values Apply(const Layer& layer, const Values& in) const {
-    Values out(static_cast<std::size_t>(layer.outputs));
-    for (std::int64_t j = 0; j < layer.filters; ++j) {
-      for (std::int64_t t = 0; t < layer.positions; ++t) {
-        float sum = w_[layer.bias_at + j];
-        for (std::int64_t k = 0; k < layer.taps; ++k) {
-          sum = std::fma(w_[layer.weight_at + j * layer.taps + k],
-                         in[t * layer.stride + layer.TapOffset(k)], sum);
-        }
-        out[j * layer.positions + t] = layer.relu ? std::max(sum, 0.0f) : sum;
-      }
-    }
-    return out;
-  }
-
-  static Values LossGradient(Values z, std::int32_t label, float weight) {
-    const float top = *std::max_element(z.begin(), z.end());
-    float total = 0;
-    for (float& v : z) total += v = Exp(v - top);
-    for (std::size_t c = 0; c < z.size(); ++c) {
-      z[c] = (z[c] / total - (static_cast<std::int32_t>(c) == label ? 1.0f : 0.0f)) * weight;
-    }
-    return z;
-  }
-
-  static void AddGradient(const Layer& layer, const Values& in, const Values& delta, Values& sum) {
-    for (std::int64_t t = 0; t < layer.positions; ++t) {
-      for (std::int64_t j = 0; j < layer.filters; ++j) {
-        const float d = delta[j * layer.positions + t];
-        sum[layer.bias_at + j] += d;
-        for (std::int64_t k = 0; k < layer.taps; ++k) {
-          float& g = sum[layer.weight_at + j * layer.taps + k];
-          g = std::fma(d, in[t * layer.stride + layer.TapOffset(k)], g);
-        }
-      }
-    }
-  }
-
-  // The gradient of a layer's input, 0 where it is inactive.
-  Values InputGradient(const Layer& layer, const Values& in, const Values& delta) const {
-    Values below(in.size());
-    for (std::int64_t t = 0; t < layer.positions; ++t) {
-      for (std::int64_t k = 0; k < layer.taps; ++k) {
-        float sum = 0;
-        for (std::int64_t j = 0; j < layer.filters; ++j) {
-          sum = std::fma(w_[layer.weight_at + j * layer.taps + k], delta[j * layer.positions + t],
-                         sum);
-        }
-        below[t * layer.stride + layer.TapOffset(k)] += sum;
-      }
-    }
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!(in[i] > 0)) below[i] = 0;
-    }
-    return below;
-  }
-
-  // The sums on the grid by their definition: every product is rounded to a multiple of g by
-  // itself, ties to an even total, in integers of 64 bits that never move anything anywhere.
-  void AddClipped(std::span<const std::int32_t> rows) {
-    integers_.assign(w_.size(), 0);
-    for (std::size_t first = 0; first < rows.size();) {
-      std::size_t end = first;
-      std::vector<Trace> traces;
-      while (end < rows.size() && plan_.UnitOf(rows[end]) == plan_.UnitOf(rows[first])) {
-        traces.push_back(TraceOf(rows[end++], 1.0f));
-      }
-      const float scale = FactorOf(traces);
-      for (std::size_t l = 0; l < layers_.size(); ++l) AddToIntegers(l, traces, scale);
-      first = end;
-    }
-  }
-
-  static bool IsDense(const Layer& layer) { return layer.kind == HiddenLayer::Kind::kDense; }
-  static float Dot(const Values& a, const Values& b) {
-    float sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum = std::fma(a[i], b[i], sum);
-    return sum;
-  }
-  Values FilterGradient(std::size_t l, const std::vector<Trace>& traces) const {
-    Values sum(w_.size());
-    for (const Trace& trace : traces) AddGradient(layers_[l], trace.in[l], trace.delta[l], sum);
-    return {sum.begin() + layers_[l].weight_at,
-            sum.begin() + layers_[l].bias_at + layers_[l].filters};
-  }
-
-  float FactorOf(const std::vector<Trace>& traces) const {
-    const Clipping& clipping = *plan_.clipping();
-    float squared = 0, sum = 0, cross = 0, filters = 0;
-    for (std::size_t r = 0; r < traces.size(); ++r) {
-      float own = 0;
-      for (std::size_t l = 0; l < layers_.size(); ++l) {
-        if (!IsDense(layers_[l])) continue;
-        own += Dot(traces[r].delta[l], traces[r].delta[l]) *
-               (Dot(traces[r].in[l], traces[r].in[l]) + 1);
-      }
-      squared += own;
-      sum += std::sqrt(own);
-    }
-    for (std::size_t l = 0; l < layers_.size(); ++l) {
-      if (IsDense(layers_[l])) {
-        for (std::size_t r = 0; r < traces.size(); ++r) {
-          for (std::size_t s = 0; s < r; ++s) {
-            cross += 2.0f * (Dot(traces[s].delta[l], traces[r].delta[l]) *
-                             (Dot(traces[s].in[l], traces[r].in[l]) + 1));
-          }
-        }
-      } else {
-        const Values gradient = FilterGradient(l, traces);
-        filters += Dot(gradient, gradient);
-      }
-    }
-    if (traces.size() > 1) {
-      squared = std::max(squared + cross, 0.0f);
-      squared = std::fma(sum * sum, clipping.unit_slack, squared);
-    }
-    squared += filters;
-    float scale = std::min(1.0f, clipping.clip / std::sqrt(squared));
-    if (traces.size() > 1) scale = std::min(scale, 8 * clipping.clip / sum);
-    return scale;
-  }
-
-  void AddToIntegers(std::size_t l, const std::vector<Trace>& traces, float scale) {
-    const Layer& layer = layers_[l];
-    if (!IsDense(layer)) {
-      const Values gradient = FilterGradient(l, traces);
-      for (std::size_t i = 0; i < gradient.size(); ++i) {
-        AddRounded(layer.weight_at + static_cast<std::int64_t>(i), scale, gradient[i]);
-      }
-      return;
-    }
-    for (const Trace& trace : traces) {
-      for (std::int64_t j = 0; j < layer.filters; ++j) {
-        const float d = trace.delta[l][j] * scale;
-        AddRounded(layer.bias_at + j, d, 1.0f);
-        for (std::int64_t k = 0; k < layer.taps; ++k) {
-          AddRounded(layer.weight_at + j * layer.taps + k, d, trace.in[l][k]);
-        }
-      }
-    }
-  }
-
-  // The product of two floats is exact in a double, and so is what is compared with a half.
-  void AddRounded(std::int64_t parameter, float a, float b) {
-    const double product = static_cast<double>(a) * static_cast<double>(b) /
-                           static_cast<double>(plan_.clipping()->grid);
-    std::int64_t& total = integers_[static_cast<std::size_t>(parameter)];
-    const double down = std::floor(product), rest = product - down;
-    const std::int64_t below = total + static_cast<std::int64_t>(down);
-    total = below + (rest > 0.5 || (rest == 0.5 && (below & 1) != 0) ? 1 : 0);
-  }
-
-  const TrainPlan& plan_;
-  std::span<const Layer> layers_;
-  std::vector<float> w_, gradient_;
-  std::vector<std::int64_t> integers_;
-};
+std::vector<float> TrainedByDefinition(const TrainPlan& plan) {
+  PlanReader reader(plan);
+  std::vector<std::int32_t> unit_of;
+  for (std::int64_t i = 0; i < plan.table().rows(); ++i) unit_of.push_back(plan.UnitOf(i));
+  const ScalarPlan scalar{plan.architecture(),
+                          plan.table(),
+                          plan.options(),
+                          plan.clipping(),
+                          {plan.initial().begin(), plan.initial().end()},
+                          std::move(unit_of),
+                          plan.steps(),
+                          [&](std::int64_t step) { return plan.Rate(step); },
+                          [&](std::int64_t step) { return plan.IsAveraged(step); },
+                          [&](std::int64_t step) { return reader.Rows(step); },
+                          [&](std::int64_t step) { return reader.Noise(step); }};
+  return ScalarTrainer(scalar).Train();
+}
 
 // The table without the unit of a row (kNoRow: with all), its rows in another order.
 Table ReducedAndShuffled(const Table& table, const TrainPlan& plan, std::int64_t left_out,
@@ -418,7 +197,7 @@ TEST_P(GroupTrainerTest, AMemberIsTrainingWithoutTheUnitAsThePlainLoopDoesIt) {
       if (!expected.contains(left_out[k])) {
         const Table reduced = ReducedAndShuffled(table_, plan_, left_out[k], k);
         const TrainPlan plan(net_, reduced, options_, SecretOf(options_));
-        expected[left_out[k]] = Reference(plan).Train();
+        expected[left_out[k]] = TrainedByDefinition(plan);
         const std::vector<float> n = Train(plan, set, {kNoRow});
         ASSERT_EQ(n, expected[left_out[k]]) << "N of the reduced file";
       }
@@ -613,11 +392,11 @@ TEST(GroupTrainer, StopIsHonouredBetweenBatches) {
   EXPECT_EQ(status.error().kind, ErrorKind::kInterrupted);
 }
 
-TEST(GroupTrainer, TheReferencesExpIsAnExp) {
+TEST(GroupTrainer, TheDefinitionsExpIsAnExp) {
   for (float x = 0; x > -80; x -= 0.37f) {
-    EXPECT_NEAR(Exp(x) / std::exp(static_cast<double>(x)), 1, 3e-7) << x;
+    EXPECT_NEAR(ScalarExp(x) / std::exp(static_cast<double>(x)), 1, 3e-7) << x;
   }
-  EXPECT_EQ(Exp(0), 1.0f);
+  EXPECT_EQ(ScalarExp(0), 1.0f);
 }
 
 TrainOptions PlanOptions(std::int64_t batches) {

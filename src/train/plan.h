@@ -51,6 +51,7 @@ class TrainPlan {
 
  private:
   friend class PlanReader;
+  friend class PlanWithFaults;  // of tests: what an audit has to find
 
   // The rows of steps first .. first + count - 1, in the order in which they are summed; `starts`
   // gets the place of each step's first row, and the end.

@@ -101,6 +101,51 @@ TEST_F(AuditCommand, EveryBoundBelowALeakIsFoundOutInTheWhiteBox) {
             0);
 }
 
+// The other world is really made, from the file without the row. The paper's promise does not cover
+// it, the attacker wins, and the audit says so without calling it a broken claim.
+TEST_F(AuditCommand, LabelsDoNotCoverTheDeployedGame) {
+  const Outcome outcome = Run(
+      "audit r --access scalar,exact --games deployed --attacks gap,region --epsilon 0 --deployed "
+      "20 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  int lost = 0;
+  const nlohmann::json json = outcome.Json();
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["world"], "deployed");
+    EXPECT_EQ(row["covered"], false);
+    EXPECT_TRUE(row["claimed"].is_null());
+    if (row["attack"] != "region") continue;
+    EXPECT_GT(row["auc"], 0.9) << row;
+    EXPECT_EQ(row["lost"], true) << row;
+    ++lost;
+  }
+  EXPECT_EQ(lost, 2);
+  const Outcome text =
+      Run("audit r --access exact --games deployed --attacks region --epsilon 0 --deployed 20");
+  EXPECT_EQ(text.code, 0) << text;
+  EXPECT_THAT(text.out, HasSubstr("NOT COVERED by labels: the worlds are told apart"));
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colours in a pipe";
+}
+
+TEST_F(AuditCommand, OnlyTheNamedGamesArePlayed) {
+  const auto worlds = [&](const std::string& games) {
+    const Outcome outcome =
+        Run("audit r --access exact --attacks gap,distinguisher --epsilon 0 " + games + " --json");
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    std::set<std::string> played;
+    const nlohmann::json json = outcome.Json();
+    for (const auto& row : json["rows"]) played.insert(row["world"]);
+    return played;
+  };
+  using Worlds = std::set<std::string>;
+  EXPECT_EQ(worlds(""), (Worlds{"leave-one-out", "re-certified", "train-test"}));
+  EXPECT_EQ(worlds("--games leave-one-out"), Worlds{"leave-one-out"});
+  EXPECT_EQ(worlds("--games train-test"), Worlds{"train-test"});
+  EXPECT_EQ(worlds("--games leave-one-out,train-test,deployed --deployed 2"),
+            (Worlds{"leave-one-out", "train-test", "deployed"}));
+  EXPECT_EQ(Run("audit r --games magic").code, 2);
+}
+
 TEST_F(AuditCommand, WordsForWhatIsWrong) {
   const auto refused = [&](const std::string& arguments) {
     const Outcome outcome = Run("audit " + arguments);

@@ -95,22 +95,53 @@ TEST_F(PromiseCommands, TheCardHoldsOptionsOnly) {
   }
 }
 
-// Both worlds are made anew; E = 1 allows an AUC of 0.73 at most.
+// Both worlds are made anew, with fresh secrets; E = 1 allows an AUC of 0.73 at most. The white box
+// repeats the training.
 TEST_F(PromiseCommands, TheDeployedGameIsHeldByAPrivateRun) {
-  const Outcome outcome =
-      Run("audit r --access scalar --attacks gap,noise --epsilon 0 --deployed "
-          "12 --json");
-  ASSERT_EQ(outcome.code, 0) << outcome;
-  int deployed = 0;
-  const nlohmann::json json = outcome.Json();
-  for (const auto& row : json["rows"]) {
-    if (row["world"] != "deployed") continue;
-    ++deployed;
-    EXPECT_EQ(row["claimed"], 1);
-    EXPECT_EQ(row["delta"], 1e-6);
-    EXPECT_EQ(row["holds"], true) << row;
+  for (const char* epsilon : {"0.2", "1", "3"}) {
+    const std::string run = std::string("r") + epsilon;
+    ASSERT_EQ(Run("train --data p --out " + run + " --preset private --train-epsilon " + epsilon +
+                  " --expected-rows 400 --arch 2x6 --members 12")
+                  .code,
+              0);
+    const Outcome outcome = Run("audit " + run +
+                                " --access scalar --attacks gap,noise,region,white-box --epsilon 0 "
+                                "--games deployed --deployed 12 --json");
+    ASSERT_EQ(outcome.code, 0) << outcome;
+    int deployed = 0;
+    const nlohmann::json json = outcome.Json();
+    for (const auto& row : json["rows"]) {
+      if (row["world"] != "deployed") continue;
+      ++deployed;
+      EXPECT_EQ(row["claimed"], std::stod(epsilon));
+      EXPECT_EQ(row["delta"], 1e-6);
+      EXPECT_EQ(row["covered"], true);
+      EXPECT_EQ(row["holds"], true) << row;
+    }
+    EXPECT_GE(deployed, 2) << "region is played where services answer differently";
+    std::vector<std::string> checks;
+    for (const auto& check : json["checks"]) {
+      checks.push_back(check["check"]);
+      EXPECT_EQ(check["holds"], true) << check;
+    }
+    EXPECT_THAT(checks, testing::ElementsAre("replay", "contribution", "coins", "noise", "sigma",
+                                             "draws", "bounds"));
   }
-  EXPECT_EQ(deployed, 2);
+}
+
+// A bound that was made by looking, and a secret that was not the run's, end an audit with 1.
+TEST_F(PromiseCommands, AnAuditFindsBoundsThatAreNotDeclaredOnes) {
+  const std::string audit = "audit r --access scalar --attacks white-box --epsilon 0";
+  ASSERT_EQ(Run(audit).code, 0);
+  nlohmann::ordered_json manifest =
+      nlohmann::ordered_json::parse(ReadBytes(folder_ / "r/manifest.json"));
+  manifest["declared"]["median_hex"] = "0x1p-3";
+  manifest["declared"]["median"] = 0.125;
+  manifest["declared"]["bound"] = 0.125 * manifest["declared"]["r"].get<double>();
+  WriteBytes(folder_ / "r/manifest.json", manifest.dump(2));
+  const Outcome outcome = Run(audit);
+  EXPECT_EQ(outcome.code, 1) << outcome;
+  EXPECT_THAT(outcome.out, HasSubstr("bounds        DOES NOT HOLD"));
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ TEST_F(FullPromiseTest, APromiseThatIsAskedForIsKeptOrNothingOpens) {
   };
   for (const char* promise : {"labels", "both"}) {
     const Outcome refused = open({"--promise", promise, "--unchecked"});
-    EXPECT_EQ(refused.code, 1) << refused;
+    EXPECT_EQ(refused.code, 2) << refused;
     EXPECT_THAT(refused.err, HasSubstr("labels is not kept: refuted"));
   }
   {
@@ -225,7 +225,7 @@ TEST_F(FullPromiseTest, APromiseThatIsAskedForIsKeptOrNothingOpens) {
   }
   Certify(0, Bound() / 2);
   const Outcome unchecked = open({"--promise", "both"});
-  EXPECT_EQ(unchecked.code, 1) << unchecked;
+  EXPECT_EQ(unchecked.code, 2) << unchecked;
   EXPECT_THAT(unchecked.err, HasSubstr("lucid-check has not accepted"));
   const ServerProcess server(scratch_, {"--promise", "both"});
   EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["promise"]["title"],
@@ -239,7 +239,7 @@ TEST_F(FullPromiseTest, AGuardThatLooksAtMembersStatesLabelsOnly) {
   EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["promise"]["name"], "labels");
   const Outcome refused = RunLucid({"serve", Run(), "--key-file", scratch_ / "key", "--guard",
                                     "exact", "--promise", "full", "--unchecked"});
-  EXPECT_EQ(refused.code, 1) << refused;
+  EXPECT_EQ(refused.code, 2) << refused;
   EXPECT_THAT(refused.err, HasSubstr("made from members"));
 }
 

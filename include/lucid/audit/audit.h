@@ -24,6 +24,8 @@ enum class AuditAttack {
   kAveraging,      // the same with the majority of near-duplicates
   kTiming,         // no game: is a noised input told from another one by the time it takes?
   kWhiteBox,       // no game: exact probabilities of answers where a member disagrees with N
+  kRegion,         // asks where one of two services noises and the other does not; possible only
+                   // for who can make both
 };
 std::string_view NameOf(AuditAttack attack);  // "gap", "noise", "boundary", "distinguisher", ...
 Result<AuditAttack> AttackNamed(std::string_view name);
@@ -45,6 +47,8 @@ enum class World {
   kRetrained,
   // Two real services: with the unit in the training data and without it, each made anew with
   // secrets and keys of its own. The promise `full` is about this.
+  // Of a run that is not private the other one is trained and certified anew from the data without
+  // the unit's rows, and the attacker can do that, too: `labels` does not cover it.
   kDeployed,
 };
 std::string_view NameOf(World world);  // "leave-one-out", "re-certified", "train-test", ...
@@ -52,7 +56,6 @@ Result<World> WorldNamed(std::string_view name);
 
 // Access over HTTP, beside that in this process: `lucid serve` itself, on a free port of loopback.
 struct HttpAuditOptions {
-  std::string scratch;       // an existing folder for the servers' keys and ledgers
   double latency_floor = 0;  // seconds; above 0: kTiming is also played against this floor
 };
 
@@ -64,6 +67,9 @@ struct UrlAuditOptions {
 
 struct AuditOptions {
   std::vector<AuditAttack> attacks;  // empty: all
+  // Which worlds are played; empty: all but kRetrained and kDeployed, which are played if their
+  // numbers below are above 0.
+  std::vector<World> games;
   // Empty: those whose files the run has, without kNaiveIdp, which takes minutes.
   std::vector<Method> accesses;
   std::vector<double> epsilons = {0, 1};
@@ -72,13 +78,18 @@ struct AuditOptions {
   std::int64_t targets = 500;    // rows that are attacked, at most
   std::int64_t duplicates = 51;  // of kAveraging
   std::int64_t retrained = 0;    // rows whose pair of networks kRetrained trains; 0: not played
-  std::int64_t deployed = 0;     // rows whose pair of services kDeployed makes; 0: not played
+  // Pairs of services that kDeployed makes; 0: not played. Of a run that is not private one for
+  // each target at most.
+  std::int64_t deployed = 0;
+  std::string scratch;             // an existing folder for what `http` and kDeployed write
+  std::optional<Table> reference;  // the rows that a run's declared bounds are made from
   std::optional<HttpAuditOptions> http;
   std::optional<UrlAuditOptions> url;
   std::uint64_t seed = 0;  // of what the attacker draws; noise is never seeded
   int threads = 0;         // of training; 0: all cores
 
   Status Validate() const;
+  bool Plays(World world) const;
 };
 
 struct AuditRow {
@@ -92,7 +103,7 @@ struct AuditRow {
   double auc = 0;                                // of the scores; 1/2: no better than a coin
   double advantage = 0;                          // max |TPR - FPR| over thresholds
   double tpr_at_fpr_01 = 0, tpr_at_fpr_001 = 0;  // at 1 % and 0.1 %
-  // With confidence 1 - kAuditRisk no mechanism with a smaller epsilon (and this delta) gives such
+  // With confidence 1 - kRowRisk no mechanism with a smaller epsilon (and this delta) gives such
   // guesses. The threshold is chosen on one half of the trials and judged on the other. Of
   // kWhiteBox it is the loss itself, +inf where a label was not noised. NaN for kTiming.
   double epsilon_lower = 0;
@@ -100,24 +111,44 @@ struct AuditRow {
   // epsilon of a network trained by DP-SGD. NaN: nothing is claimed (unguarded access, label-DP,
   // time, a guard's region in kTrainTest and kRecertified).
   double claimed = 0;
-  // epsilon_lower <= claimed, or nothing is claimed; and where 0 is claimed, the AUC is not above
-  // 1/2 by more than chance allows (with confidence 1 - kAuditRisk). Of kDeployed the AUC is not
-  // above what (epsilon, delta) allows by more than that.
+  // What a bettor against the claim has made of 1, at the best moment: guess by guess he bets that
+  // the one in the world "in" scores higher than (epsilon, delta) allows. At least 1 / kRowRisk has
+  // a probability of at most kRowRisk if the claim is true, however long is played (Ville). Where
+  // no promise covers the world he bets against epsilon 0, to say whether the attacker wins. NaN:
+  // another game without a claim, or one whose guesses share a network.
+  double e_value = 0;
+  // epsilon_lower <= claimed and e_value < 1 / kRowRisk, or nothing is claimed.
   bool holds = true;
   double welch_t = 0;  // kTiming's; NaN otherwise
+
+  // A world that the access's promise says nothing about: `labels` in kDeployed.
+  bool not_covered() const;
+  // There, and told apart: a bettor against chance has made 1000 of 1.
+  bool lost() const { return not_covered() && e_value >= 1000; }
 };
 
-// That a row wrongly says "does not hold".
+// What a run rests on, computed again: no game.
+struct AuditCheck {
+  std::string check;            // "replay", "contribution", "coins", "noise", "sigma", "bounds"
+  std::string claim, measured;  // in words
+  bool holds = true;
+};
+
+// That an audit wrongly says "does not hold", over all its rows and checks: half of it is for games
+// (at most kMostClaims rows with two tests each), half for the coins and the noise of training.
 inline constexpr double kAuditRisk = 1e-6;
+inline constexpr std::int64_t kMostClaims = 250;
+inline constexpr double kRowRisk = kAuditRisk / 4 / static_cast<double>(kMostClaims);
 
 struct Audit {
   std::string run, version;
   std::vector<std::string> command;
   Digest run_key;
+  std::vector<AuditCheck> checks;  // of a private run
   std::vector<AuditRow> rows;
   std::vector<std::string> left_out;  // one line each
 
-  bool Holds() const;  // every row
+  bool Holds() const;  // every row and every check
 };
 
 // Requires: `train` are the run's training rows, checked against its manifest; `test` rows of the
@@ -130,7 +161,8 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
                        std::stop_token stop = {});
 
 std::string AuditJson(const Audit& audit);
-std::string AuditText(const Audit& audit);
+// `colour`: what does not hold, and what no promise covers, is red on a terminal.
+std::string AuditText(const Audit& audit, bool colour = false);
 // Reads back what AuditJson wrote. Errors name the source and the field.
 Result<Audit> ParseAudit(std::string_view text, const std::string& source);
 

@@ -67,9 +67,15 @@ struct EvaluationRow {
   Method method = Method::kNone;
   double epsilon = 0;  // that was used: above asked_epsilon where a baseline cannot do that
   double asked_epsilon = 0;
-  std::string guarantee;     // in words: Promise::Price, "(1, 1e-05)-DP", "1-label-DP", "none"
-  double accuracy = 0;       // expected, in closed form from the probabilities of the answers
-  double accuracy_drop = 0;  // accuracy of N minus that
+  std::string guarantee;  // in words: Promise::Price, "(1, 1e-05)-DP", "1-label-DP", "none"
+  // Of N and guards Promise::name: "none", "labels", "full", "labels+full". Baselines make promises
+  // of their own: "per answer" (the naive ones), "whole network" (DP-SGD), "label-DP" (ALIBI).
+  std::string promise = "none";
+  double answer_epsilon = 0;  // that every new answer costs; NaN: answers cost nothing
+  double total_epsilon = 0, total_delta = 0;  // once, for all answers; NaN: no such price
+  double accuracy = 0;        // expected, in closed form from the probabilities of the answers
+  double accuracy_drop = 0;   // accuracy of N minus that
+  double standard_error = 0;  // of the accuracy: of so many test rows, and of trained networks
   double noised_fraction = 0;
   double access_us_p50 = 0, access_us_p99 = 0;  // one query in this process, microseconds
   std::int64_t access_queries = 0;              // that were timed
@@ -88,13 +94,20 @@ struct EvaluationRow {
 struct Evaluation {
   std::string run, version, test;  // test: where the rows come from
   std::vector<std::string> command;
+  std::string data;  // the folder of the run's data
   std::int64_t test_rows = 0, members = 0, rows_of_training = 0;
-  bool partial = false;  // not every row has a member: guards say nothing of the others
+  double majority_share = 0;  // of the most common class among the test rows: what is right anyway
+  bool partial = false;       // not every row has a member: guards say nothing of the others
   std::string mechanism, architecture;
   Digest run_key, network_digest, test_digest;
   std::vector<EvaluationRow> rows;
   std::vector<std::pair<Method, std::string>> left_out;  // and why
+  std::vector<std::string> advice;                       // AdviceOf this, when it was made
 };
+
+// Which promise at which price on this data, a line each, with the commands; last what such a
+// choice costs itself.
+std::vector<std::string> AdviceOf(const Evaluation& evaluation);
 
 // Requires: `test` and `train` are encoded by the run's schema. `train`: the rows the run was
 // trained on, checked against its manifest; only kDpSgd and kAlibi need them. Trained baselines are

@@ -75,7 +75,8 @@ class Promise {
   std::string PublicStatement() const;
   std::string NotCovered() const;
 
-  // Errors: kMismatch says which promise is not kept, and why.
+  // Errors: kInvalidInput says which promise is not kept, and why: more was asked for than there
+  // is.
   Status Require(WantedPromise wanted) const;
 
  private:
