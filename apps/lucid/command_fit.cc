@@ -5,14 +5,11 @@
 #include <cmath>
 #include <memory>
 
-#include "base/json_fields.h"
 #include "command.h"
 #include "lucid/fit/fit.h"
 
 namespace lucid::app {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct FitArguments {
   std::string promise = "labels", missing, out;
@@ -51,53 +48,6 @@ std::string ToText(const FitSummary& fit, bool kept, const std::string& wanted) 
          fmt::format("report: {}\nlabels: {}\nserve:  {}\n", fit.page, fit.predict, fit.serve);
 }
 
-Json ToJson(const FitSummary& fit, bool kept, const std::string& wanted) {
-  Json columns = Json::array(), choices = Json::array(), classes = Json::array();
-  for (const ColumnDecision& column : fit.schema.columns) {
-    columns.push_back({{"column", column.name}, {"what", column.what}, {"margin", column.margin}});
-  }
-  for (const FitChoice& choice : fit.choices) {
-    choices.push_back({{"guard", NameOf(choice.method)},
-                       {"promise", choice.promise},
-                       {"epsilon", choice.epsilon},
-                       {"accuracy", NumberOrNull(choice.accuracy)},
-                       {"noised_fraction", NumberOrNull(choice.noised)}});
-  }
-  for (const ClassBound& bound :
-       fit.certificate ? fit.certificate->classes : std::vector<ClassBound>()) {
-    classes.push_back({{"class", bound.label},
-                       {"beta_lower", NumberOrNull(bound.beta_lower)},
-                       {"beta_upper", NumberOrNull(bound.beta_upper)}});
-  }
-  return {{"run", fit.run},
-          {"data", fit.data},
-          {"rows", fit.schema.rows},
-          {"units", fit.schema.units},
-          {"train_rows", fit.schema.train_rows},
-          {"test_rows", fit.schema.test_rows},
-          {"rows_left_out", fit.schema.left_out + fit.schema.rows_with_missing},
-          {"missing_cells", fit.schema.missing_cells},
-          {"columns", std::move(columns)},
-          {"members", fit.training.members},
-          {"expected_rows", fit.training.expected_rows},
-          {"train_accuracy", NumberOrNull(fit.training.train_accuracy)},
-          {"test_accuracy", NumberOrNull(fit.training.test_accuracy)},
-          {"majority_share", fit.majority_share},
-          {"classes", std::move(classes)},
-          {"finished", fit.finished},
-          {"bounds", NameOf(fit.standing)},
-          {"wanted", wanted},
-          {"promise", fit.promise.name()},
-          {"promise_title", fit.promise.Title()},
-          {"kept", kept},
-          {"guards", std::move(choices)},
-          {"guard", NameOf(fit.best.method)},
-          {"report", fit.page},
-          {"predict", fit.predict},
-          {"serve", fit.serve},
-          {"warnings", fit.warnings}};
-}
-
 Result<ExitCode> RunFit(const Session& session, const FitArguments& arguments) {
   FitOptions options = arguments.options;
   LUCID_ASSIGN(options.promise, WantedPromiseNamed(arguments.promise));
@@ -111,7 +61,7 @@ Result<ExitCode> RunFit(const Session& session, const FitArguments& arguments) {
                              [&session](const std::string& line) { session.Say(line); }};
   LUCID_ASSIGN(const FitSummary fit, Fit(options, arguments.out, listener, session.stop));
   const bool kept = fit.promise.Require(options.promise).ok();
-  LUCID_TRY(session.json ? PrintJson(ToJson(fit, kept, arguments.promise))
+  LUCID_TRY(session.json ? Print(FitJson(fit, options.promise))
                          : Print(ToText(fit, kept, arguments.promise)));
   return kept ? kDone : kAnswerIsNo;
 }

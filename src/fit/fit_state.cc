@@ -16,12 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "lucid fit 1";
 
-std::string PromiseName(WantedPromise promise) {
-  return promise == WantedPromise::kLabels ? "labels"
-         : promise == WantedPromise::kFull ? "full"
-                                           : "both";
-}
-
 // Digests of the files in the place of their names: a file that moved is the same file.
 Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOptions& options) {
   LUCID_ASSIGN(const Digest csv, Sha256OfFile(options.csv));
@@ -35,7 +29,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOp
       {"--label", options.label},
       {"--unit", options.unit},
       {"--declared (SHA-256)", declared},
-      {"--promise", PromiseName(options.promise)},
+      {"--promise", std::string(NameOf(options.promise))},
       {"--missing", options.missing ? std::string(NameOf(*options.missing)) : ""},
       {"--test", fmt::format("{}", options.test_share)},
       {"--arch", options.architecture},
@@ -47,6 +41,12 @@ Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOp
 }
 
 }  // namespace
+
+std::string_view NameOf(WantedPromise promise) {
+  return promise == WantedPromise::kLabels ? "labels"
+         : promise == WantedPromise::kFull ? "full"
+                                           : "both";
+}
 
 Result<FitState> FitState::Open(const FitOptions& options, const std::string& run) {
   FitState state;

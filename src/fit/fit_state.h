@@ -11,6 +11,8 @@
 
 namespace lucid {
 
+std::string_view NameOf(WantedPromise promise);  // "labels", "full", "both"
+
 class FitState {
  public:
   FitState() = default;

@@ -85,6 +85,10 @@ struct FitListener {
 Result<FitSummary> Fit(const FitOptions& options, const std::string& run,
                        const FitListener& listener = {}, std::stop_token stop = {});
 
+// For other programs: what `lucid fit --json` prints (docs/fit.md). `wanted`: the promise that was
+// asked for; "kept" says whether it is.
+std::string FitJson(const FitSummary& fit, WantedPromise wanted);
+
 inline constexpr const char* kFitFile = "fit.json";    // in a run folder: how far it got
 inline constexpr const char* kFitDataFolder = "data";  // in a run folder
 
