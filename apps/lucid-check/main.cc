@@ -5,8 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "lucid/base/version.h"
-#include "lucid/certificate/receipt.h"
+#include "lucid/check/accept.h"
 #include "lucid/check/check.h"
 #include "program.h"
 
@@ -129,28 +128,6 @@ Status CheckArguments(const Arguments& arguments) {
       "--proof is for --level proof, not for --level {}: nothing was checked", arguments.level));
 }
 
-// The file that the certificate names, and nothing else, earns a receipt.
-Check CheckNamed(const Certificate& certificate, const std::vector<std::string>& proofs) {
-  const std::string name = "proof named by the certificate";
-  if (!certificate.proof) {
-    return {name, Check::Outcome::kPassed, "it names none: there will be no receipt"};
-  }
-  if (proofs.size() > 1) return {name, Check::Outcome::kPassed, "parts: there will be no receipt"};
-  const Result<Digest> found = Sha256OfFile(proofs.front());
-  if (found.ok() && *found == certificate.proof->digest) return {name, Check::Outcome::kPassed, ""};
-  return {name, Check::Outcome::kFailed,
-          found.ok() ? fmt::format("{} is another file", proofs.front()) : found.error().message};
-}
-
-// Says that all was accepted, for those who will trust the certificate.
-Status LeaveReceipt(const Arguments& arguments, const Certificate& certificate,
-                    const std::vector<std::string>& proofs) {
-  if (!certificate.proof || proofs.size() != 1) return Ok();
-  LUCID_ASSIGN(const Digest own, Sha256OfFile(arguments.certificate));
-  return SaveReceipt({own, certificate.proof->digest, fmt::format("lucid-check {}", Version())},
-                     ReceiptPath(arguments.certificate));
-}
-
 // The checks of the level that come after binding, and the names of those that were not asked for.
 Status RunLevel(const Session& session, const Arguments& arguments, const Certificate& certificate,
                 const Ensemble& ensemble, Verdict& verdict) {
@@ -171,11 +148,12 @@ Status RunLevel(const Session& session, const Arguments& arguments, const Certif
                                NameOf(certificate.engine)));
       return Ok();
     }
-    verdict.checks.checks.push_back(CheckNamed(certificate, proofs));
+    verdict.checks.checks.push_back(CheckNamedProof(certificate, proofs));
     LUCID_ASSIGN(CheckReport proof, CheckProof(certificate, ensemble, proofs, {session.threads},
                                                session.Progress(), session.stop));
     std::ranges::move(proof.checks, std::back_inserter(verdict.checks.checks));
-    if (verdict.checks.accepted()) LUCID_TRY(LeaveReceipt(arguments, certificate, proofs));
+    if (verdict.checks.accepted())
+      LUCID_TRY(LeaveReceipt(arguments.certificate, certificate, proofs));
   }
   return Ok();
 }

@@ -84,6 +84,9 @@ void SayAdjacency(const Session& session, const Manifest& manifest);
 // "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
 Result<double> ParseDuration(const std::string& text);
 
+// The guard's secret, in a run's folder: of `lucid predict` and `lucid serve` alike.
+inline constexpr const char* kKeyFile = "guard.key";
+
 // A file that the user named, or the one of this name in the run's folder.
 std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name);
 
@@ -98,6 +101,7 @@ CLI::Option* AddDuration(CLI::App& command, const std::string& name, double& sec
                          const std::string& description);
 
 void AddDataCommand(CLI::App& root, Session& session);
+void AddFitCommand(CLI::App& root, Session& session);
 void AddTrainCommand(CLI::App& root, Session& session);
 void AddImportCommand(CLI::App& root, Session& session);
 void AddBoundCommand(CLI::App& root, Session& session);

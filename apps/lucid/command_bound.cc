@@ -142,11 +142,18 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
     options.index = arguments.index;
     options.spatial = arguments.spatial;
   }
+  if (options.bound().resume && !std::filesystem::exists(options.bound().journal)) {
+    session.Say(fmt::format("nothing to resume: '{}' is not there, the search begins anew",
+                            options.bound().journal));
+  }
   LUCID_ASSIGN(const CertifySummary made,
                Certify(ensemble, arguments.run, options, session.Progress(), session.stop));
   if (options.declared && options.declared->after_looking) {
     LUCID_TRY(NoteAttempt(arguments.run,
                           {options.declared->r, std::string(NameOf(made.certificate.Outcome()))}));
+  }
+  for (const std::int32_t label : made.kept) {
+    session.Say(fmt::format("class {}: the bound that was there is tighter, it stays", label));
   }
   SayAdjacency(session, ensemble.manifest());
   if (!made.guided) {
@@ -165,7 +172,7 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
     return options.declared ? ExitCodeOf(made.certificate.Outcome()) : kDone;
   }
   session.Say(fmt::format(
-      "stopped early: the bounds hold, but could be tighter; the same command with --resume goes "
+      "stopped early: the bounds are valid, could be tighter; the same command with --resume goes "
       "on from '{}'",
       options.bound().journal));
   return kStoppedEarly;

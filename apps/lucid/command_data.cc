@@ -241,7 +241,7 @@ void AddSynth2d(CLI::App& data, Session& session) {
 
 void AddSchema(CLI::App& data, Session& session) {
   struct Options {
-    std::string csv, out;
+    std::string csv, out, missing = "fill";
     InferOptions infer;
   };
   auto options = std::make_shared<Options>();
@@ -251,6 +251,7 @@ void AddSchema(CLI::App& data, Session& session) {
       "made",
       [options, &session]() -> Result<ExitCode> {
         options->infer.split_key = session.seed;
+        LUCID_ASSIGN(options->infer.missing, MissingCellsNamed(options->missing));
         LUCID_ASSIGN(const InferredSchema made,
                      InferSchema(options->csv, options->infer, options->out));
         Json columns = Json::array();
@@ -271,6 +272,8 @@ void AddSchema(CLI::App& data, Session& session) {
                                {"train_rows", made.train_rows},
                                {"test_rows", made.test_rows},
                                {"rows_left_out", made.left_out},
+                               {"missing_cells", made.missing_cells},
+                               {"rows_with_missing_left_out", made.rows_with_missing},
                                {"columns", std::move(columns)}}));
           return kDone;
         }
@@ -288,6 +291,12 @@ void AddSchema(CLI::App& data, Session& session) {
   command->add_option("--unit", options->infer.unit, "Column that says whose row it is");
   command->add_option("--declared", options->infer.declared,
                       "schema.csv whose columns are taken as they are");
+  command
+      ->add_option("--missing", options->missing,
+                   "What missing cells become: fill (middle of the range, 'other'), drop (the row "
+                   "is left out) or refuse (an error)")
+      ->check(CLI::IsMember({"fill", "drop", "refuse"}))
+      ->capture_default_str();
   command->add_option("--test", options->infer.test_share, "Share of the units that test")
       ->capture_default_str();
   command->add_option("--out", options->out, "Folder to make")->required();

@@ -36,8 +36,8 @@ Result<RunData> LoadRows(const EvaluateArguments& arguments, const Manifest& man
                          bool needs_training) {
   RunData data;
   if (!arguments.test.empty()) {
-    LUCID_ASSIGN(data.test,
-                 LoadTable(arguments.test, manifest.schema, {.clip = arguments.clip_rows}));
+    LUCID_ASSIGN(data.test, LoadTable(arguments.test, manifest.schema,
+                                      {.clip = arguments.clip_rows, .any_columns = true}));
     data.test_source = arguments.test;
     if (!needs_training) return data;
   }

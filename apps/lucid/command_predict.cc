@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -18,13 +19,12 @@
 namespace lucid::app {
 namespace {
 
-constexpr const char* kKeyFile = "guard.key";
 constexpr std::int64_t kRowsPerBatch = 1024;
 
 struct PredictArguments {
   std::string run, input, out, certificate, key_file, guard = "scalar", mechanism = "paper";
   std::string promise;
-  bool names = false;
+  bool names = false, mend = false;
   GuardOptions options;
 };
 
@@ -55,10 +55,16 @@ void Warn(const Session& session, const Guard& guard, const Promise& promise, St
 }
 
 // The rows of the file, canonical.
-Result<std::vector<float>> ReadRows(const Guard& guard, const std::string& path) {
+Result<std::vector<float>> ReadRows(const Session& session, const Guard& guard,
+                                    const std::string& path, bool mend) {
   LUCID_ASSIGN(auto source, OpenSource(path));
-  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, guard.schema(), {},
+  LUCID_ASSIGN(TableReader reader, TableReader::Open(std::move(source), path, guard.schema(),
+                                                     {.any_columns = true, .mend = mend},
                                                      /*label_required=*/false));
+  if (!reader.ignored().empty()) {
+    session.Say(
+        fmt::format("columns that the run does not use: {}", fmt::join(reader.ignored(), ", ")));
+  }
   std::vector<float> rows, x(static_cast<std::size_t>(guard.features()));
   std::int32_t ignored_label = 0;
   while (true) {
@@ -148,13 +154,14 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   if (!std::filesystem::exists(key_path)) {  // no key is made for what cannot be answered
     LUCID_ASSIGN(const Guard trial,
                  Guard::Open(arguments.run, arguments.certificate, options, GuardKey::Random()));
-    LUCID_TRY(ReadRows(trial, arguments.input));
+    LUCID_TRY(ReadRows(session, trial, arguments.input, arguments.mend));
   }
   LUCID_ASSIGN(const GuardKey key, Key(session, key_path));
   LUCID_ASSIGN(const Guard guard, Guard::Open(arguments.run, arguments.certificate, options, key));
   const Standing standing = StandingOrUnproved(arguments);
   Warn(session, guard, promise, standing);
-  LUCID_ASSIGN(const std::vector<float> rows, ReadRows(guard, arguments.input));
+  LUCID_ASSIGN(const std::vector<float> rows,
+               ReadRows(session, guard, arguments.input, arguments.mend));
   LUCID_ASSIGN(const std::vector<std::int32_t> labels, Labels(session, guard, rows));
   const std::string text = ToCsv(labels, guard.schema(), arguments.names);
   if (!arguments.out.empty()) LUCID_TRY(WriteFileAtomically(arguments.out, text, kForEverybody));
@@ -196,7 +203,8 @@ void AddPredictCommand(CLI::App& root, Session& session) {
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command
       ->add_option("--input", arguments->input,
-                   "CSV file [.gz] with the columns of the run's schema; the label may be absent")
+                   "CSV file [.gz] with the columns of the run's schema, in any order; others are "
+                   "ignored, the label may be absent")
       ->required();
   command
       ->add_option("--epsilon", arguments->options.epsilon,
@@ -222,6 +230,9 @@ void AddPredictCommand(CLI::App& root, Session& session) {
       ->add_option("--grid-bits", arguments->options.grid_bits,
                    "Round inputs to multiples of 2^-B first; 0: do not")
       ->capture_default_str();
+  command->add_flag("--clip", arguments->mend,
+                    "Cells as lucid data schema takes them: values outside of a range are clipped, "
+                    "unknown categories are 'other', missing numbers the middle of the range");
   command->add_flag("--names", arguments->names, "Names of classes instead of their numbers");
   command->add_option("--out", arguments->out, "File for the labels instead of stdout");
 }

@@ -100,6 +100,7 @@ Result<ExitCode> RunServe(const Session& session, const ServeArguments& argument
   options.json_log = arguments.log_format == "json";
   options.access_log = options.access_log && !session.quiet && session.LogsAtLeast("info");
   options.threads = session.threads;
+  options.key_file = GivenOrInRun(options.key_file, options.run, kKeyFile);
   LUCID_ASSIGN(Server server, Server::Open(options, [](std::string_view lines) {
                  std::fwrite(lines.data(), 1, lines.size(), stderr);
                }));
@@ -122,8 +123,10 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--mechanism", arguments.mechanism, "paper or krr")
       ->check(CLI::IsMember({"paper", "krr"}))
       ->capture_default_str();
-  command.add_option("--key-file", options.key_file, "The guard's secret; created on first use")
-      ->required();
+  command.add_option(
+      "--key-file", options.key_file,
+      "The guard's secret; created on first use (default: RUN/guard.key, as of lucid "
+      "predict)");
   command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
   AddPromiseOptions(command, arguments.promise, options.guard.domain);
   command.add_flag("--unchecked", options.unchecked,

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <set>
 
 #include "command.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/fit/advice.h"
 #include "lucid/promise/promise.h"
 
 namespace lucid::app {
@@ -132,29 +132,6 @@ void ApplyRecipe(const TrainArguments& arguments, std::int64_t rows, TrainOption
   if (!given("--schedule")) train.schedule = recipe.schedule;
 }
 
-// A range that ends where one unit does gives that unit away: in errors, and by itself.
-void SayLonelyExtremes(const Session& session, const Dataset& dataset) {
-  const Table& table = dataset.train;
-  std::int64_t feature = 0;
-  for (const Column& column : dataset.schema.columns()) {
-    for (const float end : {0.0F, 1.0F}) {
-      if (column.kind != ColumnKind::kNumeric) break;
-      std::set<std::string> units;
-      for (std::int64_t i = 0; i < table.rows() && units.size() < 2; ++i) {
-        if (table.row(i)[static_cast<std::size_t>(feature)] != end) continue;
-        units.insert(table.has_units() ? table.unit_ids[static_cast<std::size_t>(i)]
-                                       : std::to_string(i));
-      }
-      if (units.size() != 1) continue;
-      session.Say(fmt::format(
-          "warning: column {}: a single {} is at the {} end of its range: was the range taken from "
-          "the data? A declared one is wider",
-          column.name, table.has_units() ? "unit" : "row", end == 0 ? "lower" : "upper"));
-    }
-    feature += column.width();
-  }
-}
-
 Result<ExitCode> RunTrain(const Session& session, const TrainArguments& arguments) {
   EnsembleOptions options = arguments.ensemble;
   options.train.seed = session.seed;
@@ -178,7 +155,7 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   LoadOptions load = arguments.load;
   load.total = is_private;
   LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, load));
-  SayLonelyExtremes(session, dataset);
+  for (const std::string& line : DataWarnings(dataset)) session.Say("warning: " + line);
   ApplyRecipe(arguments, dataset.train.rows(), options.train);
   // Without a unit column every row is a unit of its own.
   options.train.rows_per_unit =
@@ -199,6 +176,12 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
                    : TrainEnsemble(dataset, architecture, options, arguments.out,
                                    session.Progress(), session.stop));
   LUCID_TRY(PrintSummary(session, summary, "trained"));
+  if (summary.complete && !session.json) {
+    LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.out));
+    for (const std::string& line : NetworkWarnings(opened.network, dataset)) {
+      session.Say("warning: " + line);
+    }
+  }
   return kDone;
 }
 

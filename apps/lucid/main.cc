@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
         root.require_subcommand(1);
         root.footer("Start with:  lucid demo --out demo");
         AddDataCommand(root, session);
+        AddFitCommand(root, session);
         AddTrainCommand(root, session);
         AddImportCommand(root, session);
         AddBoundCommand(root, session);

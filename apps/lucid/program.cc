@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "lucid/base/version.h"
 #include "numeric/floating_point.h"
@@ -52,6 +55,44 @@ class SignalWatcher {
   std::jthread thread_;
 };
 
+// How many letters have to be changed, added, left out or swapped with the next one.
+std::size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+// ", did you mean '--label'?" of what the command knows, if something is close enough.
+std::string Suggestion(const CLI::App& command, std::string_view unknown) {
+  const std::string_view word = unknown.substr(0, unknown.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const CLI::App* other : command.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(other->get_name());
+  }
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& name : known) {
+    const std::size_t distance = Distance(word, name);
+    if (distance < least) least = distance, best = name;
+  }
+  return best.empty() ? "" : fmt::format(", did you mean '{}'?", best);
+}
+
 // What is wrong with the command line. An unknown word is named before what is missing: it may be
 // why.
 std::string UsageError(const CLI::App& root, const CLI::ParseError& error) {
@@ -65,11 +106,11 @@ std::string UsageError(const CLI::App& root, const CLI::ParseError& error) {
   if (const std::vector<std::string> unknown = root.remaining(/*recurse=*/true); !unknown.empty()) {
     const bool option = unknown.front().starts_with('-');
     const bool group = command->get_require_subcommand_min() > 0;
-    problem = fmt::format("unknown {} '{}'",
+    problem = fmt::format("unknown {} '{}'{}",
                           option  ? "option"
                           : group ? "command"
                                   : "argument",
-                          unknown.front());
+                          unknown.front(), Suggestion(*command, unknown.front()));
   }
   return fmt::format("{}: {} (see '{} --help')", root.get_name(), problem, path);
 }

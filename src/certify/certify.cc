@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "certify/earlier_bounds.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/certify/bound_steps.h"
 #include "lucid/data/dataset.h"
@@ -128,14 +129,25 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   }
   const bool own = options.certificate.empty();
   summary.path = own ? PathIn(run, kCertificateFile) : options.certificate;
+  const auto* native = std::get_if<NativeBoundOptions>(&recorded.engine);
+  LUCID_ASSIGN(EarlierBounds earlier,
+               EarlierBounds::Find(summary.path, native != nullptr ? native->proof : "", ensemble,
+                                   native != nullptr ? native->domain : "box"));
   LUCID_ASSIGN(summary.certificate, Compute(ensemble, recorded, progress, stop));
   summary.certificate.declared = options.declared;
+  LUCID_ASSIGN(summary.kept, earlier.Improve(summary.certificate, options.bound().gap));
+  // Files that an unchanged certificate names are there already.
+  const bool had_index = summary.certificate.index_digest.has_value(),
+             had_spatial = summary.certificate.spatial_digest.has_value();
   summary.promise =
       PromiseOf(ensemble.manifest(), &summary.certificate, {.domain = summary.certificate.domain});
   summary.certificate.promise = summary.promise.name();
   LUCID_TRY(SaveCertificate(summary.certificate, summary.path));  // whatever happens to the rest
   if (own) LUCID_TRY(recorder.Save(PathIn(run, kBoundsFile), summary.certificate));
-  const Status files = AddGuardFiles(ensemble, run, options, progress, stop, summary);
+  CertifyOptions wanted = options;
+  wanted.index = options.index && !had_index;
+  wanted.spatial = options.spatial && !had_spatial;
+  const Status files = AddGuardFiles(ensemble, run, wanted, progress, stop, summary);
   if (!files.ok() && files.error().kind != ErrorKind::kInterrupted) return files.error();
   if (summary.certificate.index_digest || summary.certificate.spatial_digest) {
     LUCID_TRY(SaveCertificate(summary.certificate, summary.path));

@@ -14,17 +14,15 @@ constexpr std::size_t kBlock = std::size_t{64} << 10;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 
-// The bytes at which an unquoted cell stops: two that may end it and those that may not be in it.
+// The bytes at which an unquoted cell may stop: what may end it and what may not be in it.
 constexpr auto kStops = [] {
   std::array<bool, 256> stops{};
-  for (const char c : {',', '\n', '\r', '"', '\0'}) stops[static_cast<unsigned char>(c)] = true;
+  for (const char c : {',', ';', '\t', '\n', '\r', '"', '\0'})
+    stops[static_cast<unsigned char>(c)] = true;
   return stops;
 }();
 
-const char* FindStop(const char* at, const char* end) {
-  while (at < end && !kStops[static_cast<unsigned char>(*at)]) ++at;
-  return at;
-}
+bool MaySeparate(char c) { return c == ',' || c == ';' || c == '\t'; }
 
 std::size_t Distance(const char* from, const char* to) {
   return static_cast<std::size_t>(to - from);
@@ -84,6 +82,14 @@ std::int64_t CsvReader::LineOf(const char* at) const {
   return line_ + std::count(begin_, at, '\n');
 }
 
+const char* CsvReader::FindStop(const char* at) const {
+  while (at < end_ &&
+         (!kStops[static_cast<unsigned char>(*at)] || (MaySeparate(*at) && *at != separator_))) {
+    ++at;
+  }
+  return at;
+}
+
 // Moves the begun record to the front of the buffer (a larger one if it must be) and reads one
 // block behind it.
 Status CsvReader::Refill() {
@@ -128,6 +134,26 @@ Status CsvReader::CheckStart() {
   }
   if (start.starts_with(kByteOrderMark)) next_ += kByteOrderMark.size();
   begin_ = next_;
+  return detect_ ? FindSeparator() : Ok();
+}
+
+// Counts what may separate cells in the first record, outside of quotes.
+Status CsvReader::FindSeparator() {
+  std::size_t at = 0;
+  std::int64_t commas = 0, semicolons = 0, tabs = 0;
+  for (bool quoted = false;; ++at) {
+    while (!at_end_ && begin_ + at == end_) LUCID_TRY(Refill());
+    if (begin_ + at == end_) break;
+    const char c = begin_[at];
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '\n') break;
+    commas += c == ',' ? 1 : 0;
+    semicolons += c == ';' ? 1 : 0;
+    tabs += c == '\t' ? 1 : 0;
+  }
+  if (semicolons > commas) separator_ = ';';
+  if (tabs > std::max(commas, semicolons)) separator_ = '\t';
   return Ok();
 }
 
@@ -142,7 +168,7 @@ Result<CsvReader::Scan> CsvReader::ScanRecord() {
       LUCID_ASSIGN(const Scan scan, ScanQuoted(at, cell));
       if (scan == Scan::kNeedsMore) return scan;
     } else {
-      at = FindStop(at, end_);
+      at = FindStop(at);
       cell.end = Distance(begin_, at);
     }
     if (cell.end - cell.begin > limits_.cell_bytes) {
@@ -150,7 +176,7 @@ Result<CsvReader::Scan> CsvReader::ScanRecord() {
           LineOf(begin_ + cell.begin),
           fmt::format("cell {} is longer than {} bytes", spans_.size() + 1, limits_.cell_bytes));
     }
-    const bool more_cells = at < end_ && *at == ',';
+    const bool more_cells = at < end_ && *at == separator_;
     if (more_cells) {
       ++at;
     } else {
@@ -184,14 +210,14 @@ Result<CsvReader::Scan> CsvReader::ScanQuoted(const char*& at, Span& cell) {
   at = quote + 1;
   const void* nul = std::memchr(begin_ + cell.begin, '\0', cell.end - cell.begin);
   if (nul != nullptr) return ErrorAt(LineOf(static_cast<const char*>(nul)), "NUL byte in a cell");
-  if (at < end_ && *at != ',' && *at != '\n' && *at != '\r') {
+  if (at < end_ && *at != separator_ && *at != '\n' && *at != '\r') {
     return ErrorAt(LineOf(at),
                    fmt::format("text after the closing quote of cell {}", spans_.size() + 1));
   }
   return Scan::kComplete;
 }
 
-// `at` is behind a cell and not on a comma; ensures, if complete: it is behind the record.
+// `at` is behind a cell and not on a separator; ensures, if complete: it is behind the record.
 Result<CsvReader::Scan> CsvReader::ScanLineEnd(const char*& at) {
   if (at == end_) return at_end_ ? Scan::kComplete : Scan::kNeedsMore;
   switch (*at) {
@@ -230,6 +256,12 @@ void CsvReader::UnquoteCells() {
     }
     cells_.emplace_back(record + span.begin, out - span.begin);
   }
+}
+
+std::string_view Trimmed(std::string_view cell) {
+  const std::size_t first = cell.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return cell.substr(first, cell.find_last_not_of(' ') - first + 1);
 }
 
 void AppendCsvRecord(std::string& out, std::span<const std::string_view> cells) {

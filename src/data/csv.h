@@ -28,6 +28,10 @@ class CsvReader {
  public:
   CsvReader(std::unique_ptr<ByteSource> source, std::string name, const CsvLimits& limits = {});
 
+  // Cells may also be separated by ';' or tabs: by whichever of the three the first record has most
+  // of (commas, if there are as many). Requires: Next() was not called yet.
+  void DetectSeparator() { detect_ = true; }
+
   // Goes to the next record; false at the end. Not to be called again after false or an error.
   Result<bool> Next();
 
@@ -53,6 +57,8 @@ class CsvReader {
   std::int64_t LineOf(const char* at) const;
   Status Refill();
   Status CheckStart();
+  Status FindSeparator();
+  const char* FindStop(const char* at) const;
   Result<Scan> ScanRecord();
   Result<Scan> ScanQuoted(const char*& at, Span& cell);
   Result<Scan> ScanLineEnd(const char*& at);
@@ -69,6 +75,8 @@ class CsvReader {
   std::uint64_t bytes_read_ = 0;
   bool at_end_ = false;  // the source has no more
   bool started_ = false;
+  bool detect_ = false;
+  char separator_ = ',';
   std::int64_t line_ = 1;             // on which the record begins
   std::int64_t next_line_ = 1;        // on which the next one begins
   std::int64_t open_quote_line_ = 0;  // of the quote that the last scan found open, or 0
@@ -76,6 +84,9 @@ class CsvReader {
   std::size_t scanned_ = 0;           // the offset behind them
   std::vector<std::string_view> cells_;
 };
+
+// The cell without the blanks around it.
+std::string_view Trimmed(std::string_view cell);
 
 // Appends one record with LF; quotes only the cells that need it. Requires: no NUL byte in a cell.
 void AppendCsvRecord(std::string& out, std::span<const std::string_view> cells);

@@ -62,6 +62,27 @@ TEST(Csv, AcceptsCrLfAndAByteOrderMark) {
   EXPECT_EQ(ReadAll("\"a\r\nb\"\r\n").value(), (Records{{"a\r\nb"}})) << "kept inside quotes";
 }
 
+TEST(Csv, FindsTheSeparatorInTheFirstRecord) {
+  const auto read = [](std::string_view text) {
+    CsvReader csv(MemorySource(text), "f.csv");
+    csv.DetectSeparator();
+    return ReadAll(std::move(csv)).value();
+  };
+  EXPECT_EQ(read("a;b\n1,5;2\n"), (Records{{"a", "b"}, {"1,5", "2"}}));
+  EXPECT_EQ(read("a\tb\n1;5\t2\n"), (Records{{"a", "b"}, {"1;5", "2"}}));
+  EXPECT_EQ(read("\"a,,,\";b\n\"1;\";2\n"), (Records{{"a,,,", "b"}, {"1;", "2"}}));
+  EXPECT_EQ(read("a,b\n1;5,2\n"), (Records{{"a", "b"}, {"1;5", "2"}}));
+  EXPECT_EQ(read("a,b;c\n1,2\n"), (Records{{"a", "b;c"}, {"1", "2"}})) << "as many: commas";
+  EXPECT_EQ(read("alone"), (Records{{"alone"}}));
+  EXPECT_EQ(read(""), Records{});
+  // Longer than what is read at once.
+  const std::string wide(100'000, 'x');
+  const std::string text = wide.substr(0, 60'000) + ";" + wide.substr(0, 60'000) + "\n1;2\n";
+  EXPECT_EQ(read(text)[1], (std::vector<std::string>{"1", "2"}));
+  // Nobody who does not ask for it gets another separator.
+  EXPECT_EQ(ReadAll("a;b\n").value(), (Records{{"a;b"}}));
+}
+
 TEST(Csv, LinesCountThoseInsideQuotes) {
   std::vector<std::int64_t> lines;
   const std::string text = "h\n\"a\n\"\"\n\n\"\nb\n\"c\"\n";

@@ -73,7 +73,8 @@ TEST(LoadTable, ErrorsNameFileLineColumnValueAndRule) {
   EXPECT_EQ(ErrorOf(h + "1,a,0\n1,a\n"), "t.csv:3: 2 cells, expected 3");
   EXPECT_EQ(ErrorOf(h + "1,a,0,9\n"), "t.csv:2: 4 cells, expected 3");
   EXPECT_EQ(ErrorOf(h + "1,a,0\n\n1,a,0\n"), "t.csv:3: blank line, expected 3 cells");
-  EXPECT_EQ(ErrorOf(h + "1,c,0\n"), "t.csv:2: column 'job': 'c' is not one of its 2 categories");
+  EXPECT_EQ(ErrorOf(h + "1,c,0\n"),
+            "t.csv:2: column 'job': 'c' is not one of its 2 categories ('a', 'b')");
   EXPECT_EQ(ErrorOf(h + "1,a,0\n1x,a,0\n"), "t.csv:3: column 'age': '1x' is not a number");
   EXPECT_EQ(ErrorOf(h + ",a,0\n"), "t.csv:2: column 'age': '' is not a number");
   EXPECT_EQ(ErrorOf(h + "NaN,a,0\n"), "t.csv:2: column 'age': 'NaN' is not a finite number");
@@ -82,8 +83,10 @@ TEST(LoadTable, ErrorsNameFileLineColumnValueAndRule) {
             "t.csv:2: column 'age': '101' is 1.01 after scaling, outside [0,1]");
   EXPECT_EQ(ErrorOf(h + "-1,a,0\n"),
             "t.csv:2: column 'age': '-1' is -0.01 after scaling, outside [0,1]");
-  EXPECT_EQ(ErrorOf(h + "1,a,3\n"),
-            "t.csv:2: column 'label': '3' is not a class index from 0 to 2");
+  EXPECT_EQ(
+      ErrorOf(h + "1,a,3\n"),
+      "t.csv:2: column 'label': '3' is not a class index from 0 to 2 and no class is called so "
+      "('p', 'q', 'r')");
   EXPECT_EQ(ErrorOf(""), "t.csv:1: the file is empty, expected a header");
   EXPECT_EQ(ErrorOf(h), "t.csv:1: the file has a header but no rows");
 }
@@ -97,6 +100,43 @@ TEST(LoadTable, AHeaderThatIsNotTheSchemaSaysWhatIsDifferent) {
   EXPECT_EQ(ErrorOf("job,age,label\na,1,0\n"),
             "t.csv:1: column 'job' stands where the schema has 'age'");
   EXPECT_EQ(ErrorOf("1,a,0\n"), "t.csv:1: column 'age' of the schema is missing");
+}
+
+TEST(LoadTable, NamesFurtherRowsThatAreWrongInTheSameLine) {
+  const std::string h = kHeader;
+  EXPECT_EQ(ErrorOf(h + "1x,a,0\n1,a,0\n2x,a,0\n1,a\n"),
+            "t.csv:2: column 'age': '1x' is not a number (and 2 more such rows: line 4, 5)");
+  std::string many = h;
+  for (int i = 0; i < 9; ++i) many += "x,a,0\n";
+  EXPECT_THAT(ErrorOf(many), testing::EndsWith("(and 8 more such rows: line 3, 4, 5, 6, 7, ...)"));
+  // Behind a quote that is never closed no row can be read.
+  EXPECT_EQ(ErrorOf(h + "1x,a,0\n2x,a,0\n1,\"a,0\n"),
+            "t.csv:2: column 'age': '1x' is not a number (and 1 more such rows: line 3)");
+}
+
+TEST(LoadTable, AnyColumnsTakesFilesAsPeopleHaveThem) {
+  const std::string folder = Scratch();
+  const Table plain =
+      LoadTable(WriteTo(folder + "/a.csv", "age,job,label\n50,a,0\n20,b,1\n"), TestSchema())
+          .value();
+  const LoadOptions any{.any_columns = true};
+  for (const char* text :
+       {"label,id,job,age\n0,7,a,50\n1,8,b,20\n", "age;id;job;label\n50;7,5;a;0\n20;8,5;b;1\n",
+        "job\tage\tlabel\na\t50\t0\nb\t20\t1\n", "age, job , label\n 50, a,0 \n20,b ,1\n"}) {
+    const auto read = LoadTable(WriteTo(folder + "/b.csv", text), TestSchema(), any);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(TableDigest(*read), TableDigest(plain)) << text;
+  }
+  EXPECT_THAT(Message(LoadTable(WriteTo(folder + "/c.csv", "label,job\n0,a\n"), TestSchema(), any)),
+              testing::EndsWith("column 'age' of the schema is missing"));
+  EXPECT_THAT(Message(LoadTable(WriteTo(folder + "/d.csv", "age,job,age,label\n1,a,1,0\n"),
+                                TestSchema(), any)),
+              testing::EndsWith("column 'age' is in the header twice"));
+}
+
+TEST(LoadDataset, AFileIsToldHowItBecomesAFolder) {
+  const std::string path = WriteTo(Scratch() + "/people.csv", "age,job\n");
+  EXPECT_THAT(Message(LoadDataset(path)), testing::HasSubstr("lucid data schema " + path));
 }
 
 TEST(LoadTable, ErrorsOfTheTextNameFileAndLine) {
@@ -129,7 +169,9 @@ TEST(LoadTable, LinesAreRightBehindQuotedLineEnds) {
   const std::string path =
       WriteTo(folder + "/t.csv", "job,label\n\"two\nlines\",0\n\"two\nlines\",1\nb,7\n");
   EXPECT_EQ(Message(LoadTable(path, schema)),
-            path + ":6: column 'label': '7' is not a class index from 0 to 1");
+            path +
+                ":6: column 'label': '7' is not a class index from 0 to 1 and no class is called "
+                "so ('p', 'q')");
 }
 
 TEST(LoadTable, LongAndUnprintableValuesAreCutAndEscaped) {

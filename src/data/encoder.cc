@@ -27,11 +27,29 @@ Error InColumn(const Column& column, std::string_view what) {
   return InvalidInput(fmt::format("column {}: {}", Quoted(column.name), what));
 }
 
+// "nurse, cook, clerk, ..."
+std::string SomeOf(const std::vector<std::string>& categories) {
+  constexpr std::size_t kShown = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, categories.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + Quoted(categories[i]);
+  }
+  return text + (categories.size() > kShown ? ", ..." : "");
+}
+
 }  // namespace
 
-Encoder::Encoder(Schema schema, bool clip, bool other)
-    : schema_(std::move(schema)), clip_(clip), other_(other) {
+bool IsMissingCell(std::string_view cell) {
+  return cell.empty() || cell == "?" || cell == "NA" || cell == "NaN";
+}
+
+Encoder::Encoder(Schema schema, bool clip, bool other, bool fill)
+    : schema_(std::move(schema)), clip_(clip), other_(other), fill_(fill) {
   const auto columns = schema_.columns();
+  const std::vector<std::string>& names = schema_.label().categories;
+  if (std::ranges::none_of(names, [](const auto& name) { return ParseNumber(name).ok(); })) {
+    for (std::size_t i = 0; i < names.size(); ++i) class_names_.emplace(names[i], i);
+  }
   for (std::size_t c = 0; c < columns.size(); ++c) {
     if (!columns[c].is_feature()) continue;
     Plan plan;
@@ -81,8 +99,8 @@ Result<std::int64_t> Encoder::EncodeCell(const Plan& plan, std::string_view cell
   auto found = plan.index.find(cell);
   if (found == plan.index.end() && other_) found = plan.index.find(kOther);
   if (found == plan.index.end()) {
-    return InColumn(column, fmt::format("{} is not one of its {} categories", Quoted(cell),
-                                        column.categories.size()));
+    return InColumn(column, fmt::format("{} is not one of its {} categories ({})", Quoted(cell),
+                                        column.categories.size(), SomeOf(column.categories)));
   }
   const std::size_t i = found->second;
   switch (column.kind) {
@@ -119,6 +137,10 @@ std::vector<std::vector<float>> Encoder::EncodingsOf(std::size_t feature) const 
 
 Result<std::int64_t> Encoder::EncodeNumber(const Column& column, std::string_view cell,
                                            float& out) const {
+  if (fill_ && IsMissingCell(cell)) {
+    out = 0.5F;
+    return 0;
+  }
   const Result<double> raw = ParseNumber(cell);
   if (!raw.ok()) return InColumn(column, raw.error().message);
   // Finite over finite and not 0: may overflow to infinity, which has a side, but is never NaN.
@@ -136,11 +158,16 @@ Result<std::int32_t> Encoder::EncodeLabel(std::string_view cell) const {
   std::int32_t index = -1;
   const char* end = cell.data() + cell.size();
   const auto [stop, code] = std::from_chars(cell.data(), end, index);
-  if (code != std::errc() || stop != end || index < 0 || index >= schema_.classes()) {
-    return InColumn(schema_.label(), fmt::format("{} is not a class index from 0 to {}",
-                                                 Quoted(cell), schema_.classes() - 1));
+  if (code == std::errc() && stop == end && index >= 0 && index < schema_.classes()) return index;
+  if (const auto named = class_names_.find(cell); named != class_names_.end()) {
+    return static_cast<std::int32_t>(named->second);
   }
-  return index;
+  return InColumn(
+      schema_.label(),
+      fmt::format("{} is not a class index from 0 to {}{}", Quoted(cell), schema_.classes() - 1,
+                  class_names_.empty() ? ""
+                                       : fmt::format(" and no class is called so ({})",
+                                                     SomeOf(schema_.label().categories))));
 }
 
 }  // namespace lucid

@@ -51,7 +51,7 @@ TEST(Encoder, QuestionMarkIsTheCentreOfTheQuarterCircleOnly) {
   EXPECT_EQ(row[3], 0.0f);
   EXPECT_EQ(Message(Encode(encoder, {"?", "F", "a", "X"})), "column 'age': '?' is not a number");
   EXPECT_EQ(Message(Encode(encoder, {"10", "?", "a", "X"})),
-            "column 'sex': '?' is not one of its 2 categories");
+            "column 'sex': '?' is not one of its 2 categories ('F', 'M')");
 }
 
 TEST(Encoder, ASingleCategoryOfAQuarterCircleIsAtAngleZero) {
@@ -71,18 +71,41 @@ TEST(Encoder, ErrorsNameColumnValueAndRule) {
   EXPECT_EQ(Message(Encode(encoder, {"200", "F", "a", "X"})),
             "column 'age': '200' is 1.9 after scaling, outside [0,1]");
   EXPECT_EQ(Message(Encode(encoder, {"10", "F", "d\n", "X"})),
-            "column 'job': 'd\\x0a' is not one of its 3 categories");
+            "column 'job': 'd\\x0a' is not one of its 3 categories ('a', 'b', 'c')");
   EXPECT_EQ(Message(Encode(encoder, {"10", "F", "a"})),
             "3 cells, expected 4 (one per feature column)");
 }
 
-TEST(Encoder, ALabelIsAClassIndex) {
+TEST(Encoder, ALabelIsAClassIndexOrAName) {
   const Encoder encoder(AnyKinds());
   EXPECT_EQ(encoder.EncodeLabel("2").value(), 2);
-  for (const char* bad : {"3", "-1", "1.0", "", "q", " 1", "99999999999"}) {
+  EXPECT_EQ(encoder.EncodeLabel("q").value(), 1);
+  for (const char* bad : {"3", "-1", "1.0", "", "z", " 1", "99999999999"}) {
     EXPECT_EQ(Message(encoder.EncodeLabel(bad)),
-              "column 'label': '" + std::string(bad) + "' is not a class index from 0 to 2");
+              "column 'label': '" + std::string(bad) +
+                  "' is not a class index from 0 to 2 and no class is called so ('p', 'q', 'r')");
   }
+}
+
+// "1" could be the class 1 or the class that is called 1, which is class 0: then names do not
+// count.
+TEST(Encoder, NamesThatAreNumbersAreNeverTakenForALabel) {
+  const Encoder encoder(Schema::Parse("column,kind,offset,divisor,categories\n"
+                                      "x,numeric,0,1,\ny,label,,,1|2|many\n",
+                                      "s")
+                            .value());
+  EXPECT_EQ(encoder.EncodeLabel("1").value(), 1);
+  EXPECT_EQ(encoder.EncodeLabel("2").value(), 2);
+  EXPECT_EQ(Message(encoder.EncodeLabel("many")),
+            "column 'y': 'many' is not a class index from 0 to 2");
+}
+
+TEST(Encoder, FillsMissingNumbersWithTheMiddle) {
+  const Encoder encoder(AnyKinds(), true, true, true);
+  for (const char* missing : {"", "?", "NA", "NaN"}) {
+    EXPECT_EQ(Encode(encoder, {missing, "F", "a", "X"}).value()[0], 0.5f);
+  }
+  EXPECT_FALSE(Encode(encoder, {"na", "F", "a", "X"}).ok());
 }
 
 TEST(Encoder, ClippingCountsWhatItMovesAndNothingElse) {

@@ -17,28 +17,34 @@
 #include "data/csv.h"
 #include "data/staged_folder.h"
 #include "lucid/base/digest.h"
+#include "lucid/data/encoder.h"
 #include "random/keyed_hash.h"
 
 namespace lucid {
 namespace {
 
-constexpr std::string_view kOther = "other";
 constexpr std::int64_t kMostLooked = 100;  // a margin beyond it is reported as one more
 constexpr std::int64_t kNever = 0;         // no number of units that leave changes it
 
-bool IsMissing(std::string_view cell) {
-  return cell.empty() || cell == "?" || cell == "NA" || cell == "NaN";
-}
-
-// "2026-11-18", perhaps with a time behind it.
+// "2026-11-18", "18.11.2026" or "11/18/2026", perhaps with a time behind it: three whole numbers
+// with one sign between them, of which the first or the last has four digits and the others one or
+// two.
 bool IsDate(std::string_view cell) {
-  constexpr std::string_view kShape = "dddd-dd-dd";
-  if (cell.size() < kShape.size()) return false;
-  for (std::size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = cell[i] >= '0' && cell[i] <= '9';
-    if (kShape[i] == 'd' ? !digit : cell[i] != '-') return false;
+  std::array<std::size_t, 3> digits{};
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < 3; ++part) {
+    if (part > 0) {
+      const std::size_t sign = digits[0];
+      if (at >= cell.size() || cell[at] != cell[sign]) return false;
+      if (cell[at] != '-' && cell[at] != '.' && cell[at] != '/') return false;
+      ++at;
+    }
+    for (; at < cell.size() && cell[at] >= '0' && cell[at] <= '9'; ++at) ++digits[part];
   }
-  return true;
+  const auto few = [](std::size_t n) { return n == 1 || n == 2; };
+  if (!few(digits[1])) return false;
+  if (!((digits[0] == 4 && few(digits[2])) || (few(digits[0]) && digits[2] == 4))) return false;
+  return at == cell.size() || cell[at] == ' ' || cell[at] == 'T';
 }
 
 // The file: cells by column, and whose row each is.
@@ -60,10 +66,11 @@ Result<std::size_t> Find(const RawTable& table, const std::string& name, std::st
 Result<RawTable> Read(const std::string& path, const std::string& unit) {
   LUCID_ASSIGN(auto source, OpenSource(path));
   CsvReader csv(std::move(source), path);
+  csv.DetectSeparator();
   RawTable table;
   LUCID_ASSIGN(const bool header, csv.Next());
   if (!header) return InvalidInput(fmt::format("{}: the file is empty", path));
-  for (const std::string_view name : csv.cells()) table.names.emplace_back(name);
+  for (const std::string_view name : csv.cells()) table.names.emplace_back(Trimmed(name));
   if (std::set(table.names.begin(), table.names.end()).size() != table.names.size()) {
     return csv.ErrorHere("two columns have one name");
   }
@@ -73,17 +80,25 @@ Result<RawTable> Read(const std::string& path, const std::string& unit) {
     LUCID_ASSIGN(unit_column, Find(table, unit, "unit"));
   }
   std::map<Digest, std::int64_t> known;
+  std::int64_t wrong = 0;
+  Error first_wrong;
   while (true) {
     LUCID_ASSIGN(const bool more, csv.Next());
     if (!more) break;
+    if (csv.blank() && table.names.size() > 1) continue;
     if (csv.cells().size() != table.names.size()) {
-      return csv.ErrorHere(
-          fmt::format("{} cells, the header has {}", csv.cells().size(), table.names.size()));
+      if (wrong == 0) {
+        first_wrong = csv.ErrorHere(
+            fmt::format("{} cells, the header has {}", csv.cells().size(), table.names.size()));
+      }
+      ++wrong;
+      continue;
     }
     std::string own;
     for (std::size_t c = 0; c < table.names.size(); ++c) {
-      table.columns[c].emplace_back(csv.cells()[c]);
-      own += fmt::format("{}:{},", csv.cells()[c].size(), csv.cells()[c]);
+      const std::string_view cell = Trimmed(csv.cells()[c]);
+      table.columns[c].emplace_back(cell);
+      own += fmt::format("{}:{},", cell.size(), cell);
     }
     const Digest key = Sha256Of(unit_column ? table.columns[*unit_column].back() : own);
     const auto next = static_cast<std::int64_t>(table.unit_keys.size());
@@ -91,6 +106,11 @@ Result<RawTable> Read(const std::string& path, const std::string& unit) {
     const auto [at, is_new] = known.try_emplace(key, next);
     if (is_new || !unit_column) table.unit_keys.push_back(key);
     table.unit.push_back(unit_column ? at->second : next);
+  }
+  if (wrong == 1) return first_wrong;
+  if (wrong > 1) {
+    return Error{first_wrong.kind,
+                 fmt::format("{} (and {} more such lines)", first_wrong.message, wrong - 1)};
   }
   return table;
 }
@@ -175,7 +195,7 @@ class ColumnRule {
       const std::string& cell = cells[i];
       const std::int64_t unit = units[i];
       all.insert(unit);
-      if (IsMissing(cell)) continue;
+      if (IsMissingCell(cell)) continue;
       values_.Add(cell, unit);
       if (!IsDate(cell)) no_date_.insert(unit);
       const Result<double> number = ParseNumber(cell);
@@ -293,7 +313,7 @@ std::string CellOf(const Decided& decided, const std::string& cell) {
   const Column& column = *decided.column;
   if (column.kind == ColumnKind::kNumeric) {
     const Result<double> number = ParseNumber(cell);
-    if (IsMissing(cell) || !number.ok()) return fmt::format("{}", decided.middle);
+    if (IsMissingCell(cell) || !number.ok()) return fmt::format("{}", decided.middle);
     const double low = -column.offset, high = column.divisor - column.offset;
     const double least = std::min(low, high), most = std::max(low, high);
     return *number < least  ? fmt::format("{}", least)
@@ -319,6 +339,7 @@ class Inference {
     LUCID_TRY(DecideClasses());
     for (std::size_t c = 0; c < table_.names.size(); ++c) DecideColumn(c);
     LUCID_TRY(CheckMargins());
+    LUCID_TRY(CountMissing());
     LUCID_TRY(MakeSchema());
     LUCID_TRY(Write(folder));
     return std::move(result_);
@@ -342,7 +363,7 @@ class Inference {
       classes_ = column->categories;
     } else {
       for (const auto& [value, units] : counter.all()) {
-        if (IsMissing(value) || std::ssize(units) < kUnitsToCount) continue;
+        if (IsMissingCell(value) || std::ssize(units) < kUnitsToCount) continue;
         classes_.push_back(value);
         margin.Needs(std::ssize(units));
       }
@@ -366,6 +387,8 @@ class Inference {
       decided = {Column{name, ColumnKind::kUnit, 0, 1, {}}, "unit", kNever};
     } else if (const Column* column = Declared(name)) {
       decided = {*column, "declared", kNever, column->divisor / 2 - column->offset};
+    } else if (options_.only_declared) {
+      decided = {std::nullopt, "left out: not declared", kNever};
     } else {
       decided = ColumnRule(name, table_.columns[c], table_.unit).Decide();
     }
@@ -382,6 +405,27 @@ class Inference {
     return Mismatch(fmt::format(
         "a single unit decides about {}: declare it in a schema.csv and give that with --declared",
         fmt::join(names, "; ")));
+  }
+
+  // Whether a cell of this column is missing where a value is needed.
+  bool Lacks(std::size_t c, std::size_t row) const {
+    return decided_[c].column && decided_[c].column->is_feature() &&
+           IsMissingCell(table_.columns[c][row]);
+  }
+
+  Status CountMissing() {
+    std::vector<std::string> found;
+    for (std::size_t c = 0; c < decided_.size(); ++c) {
+      std::int64_t cells = 0;
+      for (std::size_t row = 0; row < table_.unit.size(); ++row) cells += Lacks(c, row) ? 1 : 0;
+      result_.missing_cells += cells;
+      if (cells > 0) found.push_back(fmt::format("{} ({})", Quoted(table_.names[c]), cells));
+    }
+    if (found.empty() || options_.missing != MissingCells::kRefuse) return Ok();
+    return InvalidInput(fmt::format(
+        "{} cells are missing, in the columns {}: --missing fill makes numbers the middle of their "
+        "range and categories '{}', --missing drop leaves the rows out",
+        result_.missing_cells, fmt::join(found, ", "), kOther));
   }
 
   Status MakeSchema() {
@@ -426,20 +470,28 @@ class Inference {
         continue;
       }
       cells.clear();
+      bool lacks = false;
       for (std::size_t c = 0; c < decided_.size(); ++c) {
         if (!decided_[c].column) continue;
+        lacks = lacks || Lacks(c, static_cast<std::size_t>(i));
         const std::string& cell = table_.columns[c][static_cast<std::size_t>(i)];
         const ColumnKind kind = decided_[c].column->kind;
         cells.push_back(kind == ColumnKind::kLabel
                             ? fmt::format("{}", label - classes_.begin())
                             : (kind == ColumnKind::kUnit ? cell : CellOf(decided_[c], cell)));
       }
+      if (lacks && options_.missing == MissingCells::kDrop) {
+        ++result_.rows_with_missing;
+        continue;
+      }
       const bool to_test = InTest(table_.unit[i]);
       append(to_test ? test : train);
       ++(to_test ? result_.test_rows : result_.train_rows);
     }
     if (result_.train_rows < 2) return InvalidInput("fewer than two rows are left to train with");
-    LUCID_ASSIGN(StagedFolder staged, StagedFolder::Create(folder, options_.overwrite));
+    LUCID_ASSIGN(StagedFolder staged,
+                 StagedFolder::Create(folder, options_.overwrite,
+                                      options_.owner_only ? kOwnerOnly : kForEverybody));
     LUCID_TRY(staged.Write("schema.csv", result_.schema.Canonical()));
     LUCID_TRY(staged.Write("train.csv", train));
     if (result_.test_rows > 0) LUCID_TRY(staged.Write("test.csv", test));
@@ -458,9 +510,32 @@ class Inference {
 
 }  // namespace
 
+std::string_view NameOf(MissingCells missing) {
+  switch (missing) {
+    case MissingCells::kFill:
+      return "fill";
+    case MissingCells::kDrop:
+      return "drop";
+    case MissingCells::kRefuse:
+      break;
+  }
+  return "refuse";
+}
+
+Result<MissingCells> MissingCellsNamed(std::string_view name) {
+  for (const MissingCells missing :
+       {MissingCells::kFill, MissingCells::kDrop, MissingCells::kRefuse}) {
+    if (NameOf(missing) == name) return missing;
+  }
+  return InvalidInput(fmt::format("missing cells '{}': use fill, drop or refuse", name));
+}
+
 Status InferOptions::Validate() const {
   if (label.empty()) return InvalidInput("no column is named for the classes");
   if (label == unit) return InvalidInput("label and unit are one column");
+  if (only_declared && declared.empty()) {
+    return InvalidInput("only declared columns are wanted, and none are declared");
+  }
   if (!(test_share >= 0 && test_share < 1)) {
     return InvalidInput(fmt::format("the test share is {}, must be from 0 to below 1", test_share));
   }

@@ -169,5 +169,63 @@ TEST_F(InferSchemaTest, IdsDatesAndConstantsAreLeftOut) {
               HasSubstr("no column 'class' for the label"));
 }
 
+TEST_F(InferSchemaTest, DatesOfOtherCountriesAreDates) {
+  std::string text = "a;b;c;no date;x;label\n";
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("{}.{}.2024; {:02}/{:02}/2024 10:30 ;2024/1/{};{}.{}.{};{};{}\n",
+                        1 + i % 28, 1 + i % 12, 1 + i % 12, 1 + i % 28, 1 + i % 28, 1 + i % 2,
+                        1 + i % 2, 1 + i % 2, 0.017 * i, i % 2 == 0 ? "yes" : "no");
+  }
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/in.csv", text).ok());
+  InferOptions options;
+  options.label = "label";
+  const auto made = InferSchema(root_ + "/in.csv", options, root_ + "/out");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  for (int c = 0; c < 3; ++c) EXPECT_THAT(made->columns[c].what, HasSubstr("dates")) << c;
+  EXPECT_THAT(made->columns[3].what, HasSubstr("categorical, 2 categories"));
+}
+
+TEST_F(InferSchemaTest, MissingCellsAreFilledDroppedOrRefused) {
+  std::string text = "x,job,label\n";
+  for (int i = 0; i < 60; ++i) {
+    text += fmt::format("{},{},{}\n", i % 20 == 3 ? "?" : fmt::format("{}", 0.017 * i),
+                        i == 7       ? ""
+                        : i % 2 == 0 ? "cook"
+                                     : "nurse",
+                        i % 3 == 0 ? "yes" : "no");
+  }
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/in.csv", text).ok());
+  InferOptions options;
+  options.label = "label";
+  options.test_share = 0;
+  const auto infer = [&](MissingCells missing, const std::string& out) {
+    options.missing = missing;
+    return InferSchema(root_ + "/in.csv", options, root_ + "/" + out);
+  };
+  const auto filled = infer(MissingCells::kFill, "filled");
+  ASSERT_TRUE(filled.ok()) << filled.error().message;
+  EXPECT_EQ(filled->missing_cells, 4);
+  EXPECT_EQ(filled->train_rows, 60);
+  const auto dropped = infer(MissingCells::kDrop, "dropped");
+  ASSERT_TRUE(dropped.ok()) << dropped.error().message;
+  EXPECT_EQ(dropped->rows_with_missing, 4);
+  EXPECT_EQ(dropped->train_rows, 56);
+  EXPECT_EQ(infer(MissingCells::kRefuse, "refused").error().message.substr(0, 63),
+            "4 cells are missing, in the columns 'x' (3), 'job' (1): --missi");
+  EXPECT_FALSE(fs::exists(root_ + "/refused"));
+
+  // Only what is declared, for those who want nothing decided by the data.
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/declared.csv",
+                                  "column,kind,offset,divisor,categories\n"
+                                  "x,numeric,0,2,\nlabel,label,,,no|yes\n")
+                  .ok());
+  options.declared = root_ + "/declared.csv";
+  options.only_declared = true;
+  const auto declared = infer(MissingCells::kFill, "declared");
+  ASSERT_TRUE(declared.ok()) << declared.error().message;
+  EXPECT_EQ(declared->schema.columns().size(), 2);
+  EXPECT_EQ(declared->columns[1].what, "left out: not declared");
+}
+
 }  // namespace
 }  // namespace lucid

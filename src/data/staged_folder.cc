@@ -21,13 +21,17 @@ constexpr std::array<std::string_view, 6> kDatasetFiles = {
 
 }  // namespace
 
-StagedFolder::StagedFolder(std::string path, std::string target, bool target_exists)
-    : path_(std::move(path)), target_(std::move(target)), target_exists_(target_exists) {}
+StagedFolder::StagedFolder(std::string path, std::string target, bool target_exists, unsigned mode)
+    : path_(std::move(path)),
+      target_(std::move(target)),
+      target_exists_(target_exists),
+      mode_(mode) {}
 
 StagedFolder::StagedFolder(StagedFolder&& other) noexcept
     : path_(std::exchange(other.path_, {})),
       target_(std::move(other.target_)),
       target_exists_(other.target_exists_),
+      mode_(other.mode_),
       names_(std::move(other.names_)) {}
 
 StagedFolder::~StagedFolder() {
@@ -35,7 +39,8 @@ StagedFolder::~StagedFolder() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-Result<StagedFolder> StagedFolder::Create(const std::string& target, bool overwrite) {
+Result<StagedFolder> StagedFolder::Create(const std::string& target, bool overwrite,
+                                          unsigned mode) {
   std::error_code code;
   fs::path place = fs::path(target).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();  // "dir/"
@@ -55,12 +60,12 @@ Result<StagedFolder> StagedFolder::Create(const std::string& target, bool overwr
   const fs::path staging = exists ? place / hidden : place.parent_path() / hidden;
   fs::remove_all(staging, code);
   LUCID_TRY(MakeDirectories(staging.string()));
-  return StagedFolder(staging.string(), place.string(), exists);
+  return StagedFolder(staging.string(), place.string(), exists, mode);
 }
 
 Status StagedFolder::Write(const std::string& name, std::string_view content) {
   names_.push_back(name);
-  return WriteFileAtomically((fs::path(path_) / name).string(), content, kForEverybody);
+  return WriteFileAtomically((fs::path(path_) / name).string(), content, mode_);
 }
 
 Status StagedFolder::Publish() {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "lucid/base/result.h"
 
 namespace lucid {
@@ -14,7 +15,9 @@ namespace lucid {
 class StagedFolder {
  public:
   // Refuses a `target` that holds a data set already, unless `overwrite`; other files in it stay.
-  static Result<StagedFolder> Create(const std::string& target, bool overwrite);
+  // mode: of the files, as for open(2).
+  static Result<StagedFolder> Create(const std::string& target, bool overwrite,
+                                     unsigned mode = kForEverybody);
   ~StagedFolder();
   StagedFolder(StagedFolder&& other) noexcept;
   StagedFolder& operator=(StagedFolder&&) = delete;
@@ -27,11 +30,12 @@ class StagedFolder {
   Status Publish();
 
  private:
-  StagedFolder(std::string path, std::string target, bool target_exists);
+  StagedFolder(std::string path, std::string target, bool target_exists, unsigned mode);
 
   std::string path_;  // empty: published or moved from
   std::string target_;
   bool target_exists_;
+  unsigned mode_;
   std::vector<std::string> names_;  // of the files written
 };
 

@@ -1,6 +1,7 @@
 #include "data/table_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,22 +25,23 @@ Result<std::string> FindTable(const std::string& directory, const std::string& s
   return has_plain ? plain : has_gzip ? gzip : std::string();
 }
 
+bool Has(std::span<const std::string_view> list, std::string_view name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
 // What is wrong with a header that is not `expected`, in the words a person would use.
 std::string HeaderComplaint(std::span<const std::string_view> header,
                             std::span<const std::string_view> expected) {
-  const auto in = [](std::span<const std::string_view> list, std::string_view name) {
-    return std::ranges::find(list, name) != list.end();
-  };
   for (std::size_t i = 0; i < header.size(); ++i) {
-    if (in(header.first(i), header[i])) {
+    if (Has(header.first(i), header[i])) {
       return fmt::format("column {} is in the header twice", Quoted(header[i]));
     }
   }
   for (const std::string_view name : expected) {
-    if (!in(header, name)) return fmt::format("column {} of the schema is missing", Quoted(name));
+    if (!Has(header, name)) return fmt::format("column {} of the schema is missing", Quoted(name));
   }
   for (const std::string_view name : header) {
-    if (!in(expected, name)) return fmt::format("column {} is not in the schema", Quoted(name));
+    if (!Has(expected, name)) return fmt::format("column {} is not in the schema", Quoted(name));
   }
   const auto [at, want] = std::ranges::mismatch(header, expected);
   return fmt::format("column {} stands where the schema has {}", Quoted(*at), Quoted(*want));
@@ -49,6 +51,13 @@ std::string HeaderComplaint(std::span<const std::string_view> header,
 
 Result<DatasetFiles> FindDatasetFiles(const std::string& directory) {
   std::error_code code;
+  if (std::filesystem::is_regular_file(directory, code)) {
+    return InvalidInput(
+        fmt::format("'{}' is a file, expected a data directory: 'lucid data schema {} --label "
+                    "COLUMN --out DIR' "
+                    "makes one of it",
+                    directory, directory));
+  }
   if (!std::filesystem::is_directory(directory, code)) {
     return InvalidInput(fmt::format("'{}' is not a data directory: no such folder", directory));
   }
@@ -69,8 +78,12 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory) {
 Result<TableReader> TableReader::Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                       const Schema& schema, const LoadOptions& options,
                                       bool label_required, const CsvLimits& limits) {
-  TableReader reader(CsvReader(std::move(source), name, limits),
-                     Encoder(schema, options.clip || options.total, options.total), options.total);
+  CsvReader csv(std::move(source), name, limits);
+  if (options.any_columns) csv.DetectSeparator();
+  TableReader reader(std::move(csv),
+                     Encoder(schema, options.clip || options.total || options.mend,
+                             options.total || options.mend, options.mend),
+                     options);
   LUCID_TRY(reader.ReadHeader(label_required, options.unit_required));
   return reader;
 }
@@ -78,40 +91,65 @@ Result<TableReader> TableReader::Open(std::unique_ptr<ByteSource> source, const 
 Status TableReader::ReadHeader(bool label_required, bool unit_required) {
   LUCID_ASSIGN(const bool has_header, csv_.Next());
   if (!has_header) return csv_.ErrorHere("the file is empty, expected a header");
+  width_ = csv_.cells().size();
   std::vector<std::string_view> expected;
   for (std::size_t c = 0; c < schema().columns().size(); ++c) {
     const Column& column = schema().columns()[c];
     const bool required = column.is_feature() ||
                           (column.kind == ColumnKind::kLabel && label_required) ||
                           (column.kind == ColumnKind::kUnit && unit_required);
-    if (!required && std::ranges::find(csv_.cells(), column.name) == csv_.cells().end()) continue;
+    // Of rows that people have to be labelled, the label is a column like others that nobody reads.
+    const bool unread = any_columns_ && column.kind == ColumnKind::kLabel && !label_required;
+    if (unread || (!required && !Has(csv_.cells(), column.name))) continue;
     if (column.kind == ColumnKind::kLabel) label_cell_ = expected.size();
     if (column.kind == ColumnKind::kUnit) unit_cell_ = expected.size();
     expected.push_back(column.name);
     columns_.push_back(c);
   }
-  if (!std::ranges::equal(csv_.cells(), expected)) {
-    return csv_.ErrorHere(HeaderComplaint(csv_.cells(), expected));
+  return FindColumns(expected);
+}
+
+Status TableReader::FindColumns(std::span<const std::string_view> expected) {
+  std::vector<std::string_view> header(csv_.cells().begin(), csv_.cells().end());
+  if (any_columns_) std::ranges::transform(header, header.begin(), Trimmed);
+  std::vector<std::string_view> found = header;
+  if (any_columns_) {
+    std::erase_if(found, [&](std::string_view name) { return !Has(expected, name); });
+    for (const std::string_view name : header) {
+      if (!Has(expected, name)) ignored_.emplace_back(name);
+    }
+  }
+  const bool same = any_columns_ ? std::ranges::is_permutation(found, expected)
+                                 : std::ranges::equal(found, expected);
+  if (!same) return csv_.ErrorHere(HeaderComplaint(found, expected));
+  for (const std::string_view name : expected) {
+    places_.push_back(static_cast<std::size_t>(std::ranges::find(header, name) - header.begin()));
   }
   return Ok();
 }
 
 Result<bool> TableReader::Next(std::span<float> x, std::int32_t& y) {
   while (true) {
+    row_failed_ = false;
     LUCID_ASSIGN(const bool more, csv_.Next());
     if (!more) return false;
     const Status status = EncodeRecord(x, y);
     if (status.ok()) return true;
+    row_failed_ = true;
     if (!total_) return status.error();
     ++dropped_;
   }
 }
 
 Status TableReader::EncodeRecord(std::span<float> x, std::int32_t& y) {
-  const std::size_t columns = columns_.size();
-  if (csv_.cells().size() != columns) {
-    if (csv_.blank()) return csv_.ErrorHere(fmt::format("blank line, expected {} cells", columns));
-    return csv_.ErrorHere(fmt::format("{} cells, expected {}", csv_.cells().size(), columns));
+  if (csv_.cells().size() != width_) {
+    if (csv_.blank()) return csv_.ErrorHere(fmt::format("blank line, expected {} cells", width_));
+    return csv_.ErrorHere(fmt::format("{} cells, expected {}", csv_.cells().size(), width_));
+  }
+  cells_.clear();
+  for (const std::size_t place : places_) {
+    const std::string_view cell = csv_.cells()[place];
+    cells_.push_back(any_columns_ ? Trimmed(cell) : cell);
   }
   if (has_unit() && unit().empty()) {
     return csv_.ErrorHere(fmt::format("column {}: a row of nobody", Quoted(schema().unit_name())));
@@ -125,15 +163,39 @@ Status TableReader::EncodeRecord(std::span<float> x, std::int32_t& y) {
 Result<std::int64_t> TableReader::EncodeCells(std::span<float> x, std::int32_t& y) {
   features_.clear();
   y = -1;
-  for (std::size_t c = 0; c < csv_.cells().size(); ++c) {
+  for (std::size_t c = 0; c < cells_.size(); ++c) {
     if (c == label_cell_) {
-      LUCID_ASSIGN(y, encoder_.EncodeLabel(csv_.cells()[c]));
+      LUCID_ASSIGN(y, encoder_.EncodeLabel(cells_[c]));
     } else if (c != unit_cell_) {
-      features_.push_back(csv_.cells()[c]);
+      features_.push_back(cells_[c]);
     }
   }
   return encoder_.EncodeRow(features_, x);
 }
+
+namespace {
+
+// Adds the lines of further rows that do not encode to the first one's message.
+Error WithFurtherErrors(const Error& first, TableReader& reader) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::int64_t> lines;
+  std::vector<float> x(static_cast<std::size_t>(reader.schema().features()));
+  std::int32_t y = -1;
+  while (true) {
+    const Result<bool> more = reader.Next(x, y);
+    if (more.ok() && !*more) break;
+    if (more.ok()) continue;
+    if (!reader.row_failed()) break;  // no record can be read behind it
+    lines.push_back(reader.line());
+  }
+  if (lines.empty()) return first;
+  const std::span shown(lines.data(), std::min(kShown, lines.size()));
+  return {first.kind,
+          fmt::format("{} (and {} more such rows: line {}{})", first.message, lines.size(),
+                      fmt::join(shown, ", "), lines.size() > kShown ? ", ..." : "")};
+}
+
+}  // namespace
 
 Result<Table> ReadTable(TableReader reader, const RowVisitor& visit) {
   Table table;
@@ -141,8 +203,10 @@ Result<Table> ReadTable(TableReader reader, const RowVisitor& visit) {
   std::vector<float> x(static_cast<std::size_t>(table.features));
   std::int32_t y = -1;
   while (true) {
-    LUCID_ASSIGN(const bool more, reader.Next(x, y));
-    if (!more) break;
+    const Result<bool> more = reader.Next(x, y);
+    if (!more.ok())
+      return reader.row_failed() ? WithFurtherErrors(more.error(), reader) : more.error();
+    if (!*more) break;
     if (visit) visit(reader.cells());
     table.x.insert(table.x.end(), x.begin(), x.end());
     table.y.push_back(y);

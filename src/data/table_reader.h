@@ -30,8 +30,9 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory);
 
 class TableReader {
  public:
-  // Reads the header and compares it with the schema: the same columns in the same order; the label
-  // may be absent unless `label_required`, the unit unless `options.unit_required`.
+  // Reads the header and compares it with the schema: the same columns in the same order (in any,
+  // with options.any_columns); the label may be absent unless `label_required`, the unit unless
+  // `options.unit_required`.
   static Result<TableReader> Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                   const Schema& schema, const LoadOptions& options,
                                   bool label_required, const CsvLimits& limits = {});
@@ -42,22 +43,32 @@ class TableReader {
   Result<bool> Next(std::span<float> x, std::int32_t& y);
 
   // The raw cells of the row, those of the label and the unit included if the file has them.
-  std::span<const std::string_view> cells() const { return csv_.cells(); }
+  // In the order of the schema. Valid until the next row.
+  std::span<const std::string_view> cells() const { return cells_; }
   std::span<const std::size_t> columns() const { return columns_; }  // of the schema, per cell
+  // Columns of the file that are not in the schema.
+  const std::vector<std::string>& ignored() const { return ignored_; }
   // Whose row it is; empty without a unit column. Valid until the next row.
-  std::string_view unit() const { return unit_cell_ ? csv_.cells()[*unit_cell_] : ""; }
+  std::string_view unit() const { return unit_cell_ ? cells_[*unit_cell_] : ""; }
   bool has_unit() const { return unit_cell_.has_value(); }
   const Schema& schema() const { return encoder_.schema(); }
   const std::string& name() const { return csv_.name(); }
   std::int64_t clipped() const { return clipped_; }
   std::int64_t dropped() const { return dropped_; }
   bool total() const { return total_; }
+  std::int64_t line() const { return csv_.line(); }
+  // Whether the last error of Next() was of one row: the rows behind it can be read.
+  bool row_failed() const { return row_failed_; }
   Error ErrorHere(std::string_view what) const { return csv_.ErrorHere(what); }
 
  private:
-  TableReader(CsvReader csv, Encoder encoder, bool total)
-      : csv_(std::move(csv)), encoder_(std::move(encoder)), total_(total) {}
+  TableReader(CsvReader csv, Encoder encoder, const LoadOptions& options)
+      : csv_(std::move(csv)),
+        encoder_(std::move(encoder)),
+        total_(options.total),
+        any_columns_(options.any_columns) {}
   Status ReadHeader(bool label_required, bool unit_required);
+  Status FindColumns(std::span<const std::string_view> expected);
   Status EncodeRecord(std::span<float> x, std::int32_t& y);
   Result<std::int64_t> EncodeCells(std::span<float> x, std::int32_t& y);
 
@@ -65,8 +76,12 @@ class TableReader {
   Encoder encoder_;
   std::vector<std::size_t> columns_;
   std::optional<std::size_t> label_cell_, unit_cell_;
-  bool total_;
+  bool total_, any_columns_, row_failed_ = false;
+  std::size_t width_ = 0;            // cells of a record
+  std::vector<std::size_t> places_;  // in a record, of the columns in the order of the schema
+  std::vector<std::string> ignored_;
   std::int64_t clipped_ = 0, dropped_ = 0;
+  std::vector<std::string_view> cells_;
   std::vector<std::string_view> features_;  // the cells without the label and the unit
 };
 

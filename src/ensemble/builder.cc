@@ -299,6 +299,7 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   manifest.build = BuildInfo();
   manifest.maker = summary.maker;
   manifest.command = job.options.command;
+  manifest.after_looking = job.options.after_looking;
   manifest.data_directory = job.dataset.directory;
   manifest.rows = summary.rows;
   manifest.max_rows = job.dataset.max_rows;

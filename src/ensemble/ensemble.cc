@@ -72,12 +72,14 @@ Ensemble::~Ensemble() = default;
 Ensemble::Ensemble(Ensemble&&) noexcept = default;
 Ensemble& Ensemble::operator=(Ensemble&&) noexcept = default;
 
-Result<Dataset> LoadRunData(const Manifest& manifest) {
+namespace {
+
+Result<Dataset> LoadRunDataFrom(const std::string& directory, const Manifest& manifest) {
   LUCID_ASSIGN(Dataset dataset,
-               LoadDataset(manifest.data_directory, {.clip = true,
-                                                     .max_rows = manifest.max_rows,
-                                                     .rows_per_unit = manifest.rows_per_unit,
-                                                     .total = manifest.private_run.has_value()}));
+               LoadDataset(directory, {.clip = true,
+                                       .max_rows = manifest.max_rows,
+                                       .rows_per_unit = manifest.rows_per_unit,
+                                       .total = manifest.private_run.has_value()}));
   if (manifest.format == 1) {
     // Format 1 kept the first rows, and its digests are of tables as they stand.
     Table& train = dataset.train;
@@ -88,16 +90,53 @@ Result<Dataset> LoadRunData(const Manifest& manifest) {
     dataset.test_digest = BlankedTableDigest(dataset.test);
   }
   if (dataset.schema_digest != manifest.schema_digest) {
-    return Mismatch(fmt::format("'{}' has another schema than the run", manifest.data_directory));
+    return Mismatch(fmt::format("'{}' has another schema than the run", directory));
   }
   const bool same = dataset.train_digest == manifest.train_digest;
   if (same && manifest.format != 1 && dataset.train_order != manifest.order_digest) {
     return Mismatch(fmt::format(
         "'{}' holds the training rows in another order than when the run was made, so that numbers "
         "of rows mean others",
-        manifest.data_directory));
+        directory));
   }
   return dataset;
+}
+
+// Where the data of a run may be that moved with it, beside what its manifest says: in the run's
+// folder, and at the same place as seen from one of the folders that the run is in.
+std::vector<std::string> OtherPlaces(const Manifest& manifest) {
+  namespace fs = std::filesystem;
+  constexpr int kFolders = 4;
+  if (manifest.folder.empty()) return {};
+  std::error_code ignored;
+  fs::path folder = fs::weakly_canonical(manifest.folder, ignored);
+  const fs::path named = fs::path(manifest.data_directory).lexically_normal();
+  const fs::path relative = named.is_absolute() ? named.filename() : named;
+  std::vector<fs::path> places = {folder / "data"};
+  for (int i = 0; i < kFolders && folder.has_relative_path(); ++i) {
+    folder = folder.parent_path();
+    places.push_back(folder / relative);
+  }
+  std::vector<std::string> found;
+  for (const fs::path& place : places) {
+    if (fs::exists(place / "schema.csv", ignored)) found.push_back(place.string());
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Dataset> LoadRunData(const Manifest& manifest) {
+  Result<Dataset> named = LoadRunDataFrom(manifest.data_directory, manifest);
+  const auto is_it = [&](const Result<Dataset>& found) {
+    return found.ok() && found->train_digest == manifest.train_digest;
+  };
+  if (is_it(named)) return named;
+  for (const std::string& place : OtherPlaces(manifest)) {
+    Result<Dataset> found = LoadRunDataFrom(place, manifest);
+    if (is_it(found)) return found;
+  }
+  return named;
 }
 
 Result<RunNetwork> OpenRunNetwork(const std::string& run) {
@@ -108,6 +147,7 @@ Result<RunNetwork> OpenRunNetwork(const std::string& run) {
   }
   LUCID_ASSIGN(const std::string text, ReadTextFile(manifest_path, 64 << 20));
   LUCID_ASSIGN(Manifest manifest, ParseManifest(text, manifest_path));
+  manifest.folder = run;
   const std::string network_path = PathIn(run, kNetworkFile);
   LUCID_TRY(CheckDigest(network_path, manifest.network_digest));
   LUCID_ASSIGN(Network network, LoadNetwork(network_path));

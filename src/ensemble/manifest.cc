@@ -181,6 +181,7 @@ std::string EncodeManifest(const Manifest& m) {
       json["attempts"].push_back({{"r", a.r}, {"outcome", a.outcome}});
     }
   }
+  if (!m.after_looking.empty()) json["after_looking"] = m.after_looking;
   json["members"] = m.members;
   json["partial"] = m.partial;
   json["not_finite"] = m.not_finite;
@@ -248,6 +249,7 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
       const std::string path = fmt::format("/attempts/{}", i);
       m.attempts.push_back({read.Number(path + "/r"), read.Text(path + "/outcome")});
     }
+    if (json.contains("after_looking")) m.after_looking = read.Text("/after_looking");
     m.not_finite = read.Whole("/not_finite");
     m.order_digest = read.Sha256("/hashes/order");
   }

@@ -115,7 +115,7 @@ Promise PromiseOf(const Manifest& manifest, const Certificate* certificate,
   }
   const bool declared = HasDeclaredAccess(manifest) && access.scalar;
   Promise promise;
-  promise.chosen_after_looking_ = access.only_if_certified;
+  promise.chosen_after_looking_ = access.only_if_certified || !manifest.after_looking.empty();
   if (declared) {
     const PrivacyStatement& s = manifest.private_run->statement;
     promise.full_ = Promise::Loss{s.epsilon, s.delta};
@@ -123,6 +123,9 @@ Promise PromiseOf(const Manifest& manifest, const Certificate* certificate,
         "(epsilon {}, delta {:.3g}) for each {}, against everything that clients see, any number "
         "of answers; of this one training",
         s.epsilon, s.delta, UnitWords(manifest));
+    if (!manifest.after_looking.empty()) {
+      promise.full_line_ += fmt::format("; {} came from the data", manifest.after_looking);
+    }
   } else {
     promise.full_line_ = WhyNotFull(manifest);
     if (promise.full_line_.empty()) {

@@ -78,6 +78,50 @@ TEST_P(Bound, OneWorkerAndEightGiveTheSameBounds) {
   EXPECT_EQ(UpperBounds(Certificate("one.json")), UpperBounds(Certificate("eight.json")));
 }
 
+// A search that ends too early leaves what is there, the proof and the receipt included.
+TEST_F(BoundTest, ACertificateNeverGetsWorse) {
+  MakeRun("r", "3x20");
+  ASSERT_EQ(Run("bound r").code, 0);
+  ASSERT_EQ(Check("r/certificate.json", "r").code, 0);
+  const std::string before = ReadBytes(folder_ / "r/certificate.json");
+  const std::string proof = ReadBytes(folder_ / "r/proof");
+  const Outcome hasty = Run("bound r --time-limit 1ms");
+  EXPECT_EQ(hasty.code, 0) << hasty;  // what the run has is as tight as it was asked for
+  EXPECT_THAT(hasty.err, HasSubstr("class 0: the bound that was there is tighter, it stays"));
+  EXPECT_EQ(ReadBytes(folder_ / "r/certificate.json"), before);
+  EXPECT_TRUE(ReadBytes(folder_ / "r/proof") == proof);
+  EXPECT_FALSE(fs::exists(folder_ / "r/proof.kept"));
+  const Outcome served = Run("predict r --input p/test.csv");
+  EXPECT_THAT(served.err, HasSubstr("proved and checked"));
+}
+
+// The proof goes with the bounds: of one class from here, of the other from there.
+TEST_F(BoundTest, TheBetterBoundOfEveryClassStaysWithItsPartOfTheProof) {
+  MakeRun("r", "3x20");
+  ASSERT_EQ(Run("bound r --out both.json").code, 0);
+  const auto both = UpperBounds(Certificate("both.json"));
+  ASSERT_EQ(Run("bound r --class 1 --no-index --no-spatial").code, 0);
+  ASSERT_EQ(Run("bound r --class 0 --no-index --no-spatial").code, 0);
+  EXPECT_EQ(UpperBounds(Certificate("r/certificate.json")), both);
+  const Outcome check = Check("r/certificate.json", "r");
+  EXPECT_EQ(check.code, 0) << check;
+  EXPECT_THAT(check.out, HasSubstr("accepted at level proof"));
+  // The other way round it would not have been accepted: a proof of one class only.
+  const auto damaged = [&](std::int32_t label) {
+    lucid::Certificate certificate = LoadCertificate(folder_ / "r/certificate.json").value();
+    certificate.classes[label].beta_upper *= 0.99;
+    certificate.classes[label].beta_lower = 0;
+    certificate.classes[label].witness.reset();
+    EXPECT_TRUE(SaveCertificate(certificate, folder_ / "r/less.json").ok());
+    return Check("r/less.json", "r").code;
+  };
+  EXPECT_EQ(damaged(0), 1);
+  EXPECT_EQ(damaged(1), 1);
+  // Another domain is another question.
+  ASSERT_EQ(Run("bound r --domain schema --no-index --no-spatial").code, 0);
+  EXPECT_EQ(Certificate("r/certificate.json")["domain"], "schema");
+}
+
 TEST_F(BoundTest, ASecondIsEnoughForAValidBoundAndExitCode3) {
   MakeRun("r", "3x40");
   const Outcome outcome = Run("bound r --engine milp --variant HMB --time-limit 1s");

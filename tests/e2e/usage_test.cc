@@ -131,6 +131,11 @@ TEST(BadUsage, IsExitCodeTwoAndOneLineThatNamesTheProblem) {
   } cases[] = {
       {"", "subcommand"},
       {"fly", "'fly'"},
+      {"evalute r", "unknown command 'evalute', did you mean 'evaluate'?"},
+      {"data shcema f.csv", "unknown command 'shcema', did you mean 'schema'?"},
+      {"train --data p --out r --epohcs 3", "unknown option '--epohcs', did you mean '--epochs'?"},
+      {"fit f.csv --lable y --out r", "did you mean '--label'?"},
+      {"train --data p/train.csv --out r", "lucid data schema p/train.csv"},
       {"data fly", "'fly'"},
       {"--fly", "'--fly'"},
       {"train --fly", "'--fly'"},

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
@@ -38,15 +39,18 @@ struct CertifyOptions {
 };
 
 struct CertifySummary {
-  Certificate certificate;  // as it was written
-  std::string path;         // of the certificate
-  Promise promise;          // that the run keeps with it
-  bool finished = false;    // every class that was asked for ended by itself
-  bool guided = true;       // false: the spatial bounds had no training data to go by
-  bool boxes_help = true;   // false: spatial bounds were not written, they spare too little
+  Certificate certificate;         // as it was written
+  std::string path;                // of the certificate
+  Promise promise;                 // that the run keeps with it
+  std::vector<std::int32_t> kept;  // classes whose earlier upper bound was smaller, and stays
+  bool finished = false;           // every class that was asked for ended by itself
+  bool guided = true;              // false: the spatial bounds had no training data to go by
+  bool boxes_help = true;          // false: spatial bounds were not written, they spare too little
 };
 
 // Computes the bounds of `ensemble`, which was opened from the folder `run`, and writes the files.
+// Where the certificate's file holds one of this run and domain, the smaller upper bound of every
+// class stays with its part of the proof, and the larger lower bound with its witness.
 // The certificate is written as soon as there are bounds, and once more when the files that it
 // names by their digests are there. A stop during the first part gives looser bounds, a stop during
 // the second a certificate without those files; neither is an error. Errors: of ComputeBounds and

@@ -58,6 +58,12 @@ struct LoadOptions {
   std::int64_t max_rows = 0;
   std::int64_t rows_per_unit = 0;  // keep only so many rows of each unit (0: all): KeepRows
   bool unit_required = false;      // a file without the schema's unit column is an error
+  // A file as people have it: columns in any order, with others between them that are ignored,
+  // separated by ',', ';' or tabs; blanks around cells are dropped.
+  bool any_columns = false;
+  // Cells become what InferSchema makes of them: values outside [0,1] are clipped, unknown
+  // categories are kOther where the schema has it, and a missing number is the middle, 0.5.
+  bool mend = false;
   // No row is an error, and no rows are none: private training must not fail because of somebody's
   // row. Values outside [0,1] are clipped, unknown categories become kOther where the schema has
   // it, and a row that still does not encode is dropped: by a rule about that row alone. (A file

@@ -15,13 +15,17 @@
 
 namespace lucid {
 
+// A cell that says that the value is not known: empty, "?", "NA" or "NaN".
+bool IsMissingCell(std::string_view cell);
+
 // Computes in double and rounds to float32 once. Immutable after construction, thread-safe. Errors
 // name the column, the value and the rule, in one line: "column 'age': 'x' is not a number".
 class Encoder {
  public:
   // `clip`: values outside [0,1] become 0 or 1 instead of an error. `other`: a value that is not
-  // among a column's categories becomes kOther where that is one of them.
-  explicit Encoder(Schema schema, bool clip = false, bool other = false);
+  // among a column's categories becomes kOther where that is one of them. `fill`: a number that is
+  // missing (IsMissingCell) becomes 0.5.
+  explicit Encoder(Schema schema, bool clip = false, bool other = false, bool fill = false);
 
   const Schema& schema() const { return schema_; }
 
@@ -37,7 +41,8 @@ class Encoder {
   // too many. `feature`: counts feature columns. Requires: it is one of them.
   std::vector<std::vector<float>> EncodingsOf(std::size_t feature) const;
 
-  // A label cell is the index of a class, a decimal integer in [0, classes).
+  // A label cell is the index of a class, a decimal integer in [0, classes), or, where no class is
+  // called like a number, its name.
   Result<std::int32_t> EncodeLabel(std::string_view cell) const;
 
  private:
@@ -59,8 +64,9 @@ class Encoder {
   Result<std::int64_t> EncodeNumber(const Column& column, std::string_view cell, float& out) const;
 
   Schema schema_;
-  bool clip_, other_;
+  bool clip_, other_, fill_;
   std::vector<Plan> plans_;
+  CategoryIndex class_names_;  // empty where a class is called like a number
 };
 
 }  // namespace lucid

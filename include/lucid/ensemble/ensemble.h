@@ -63,6 +63,9 @@ struct EnsembleOptions {
   // > 0: bounds are declared as so many times the median confidence of N over reference inputs.
   double declare = 0;
   std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
+  // What of the options was made from D, in words ("the schema"); empty: nothing. A private run
+  // then promises `full, chosen after looking` (PROMISE.md 7).
+  std::string after_looking;
   Shard shard;
   bool resume = false;                            // go on with what an earlier process left
   int threads = 0;                                // 0: all cores
@@ -112,6 +115,7 @@ struct Manifest {
   std::string version, build;
   NetworkMaker maker = NetworkMaker::kPortable;
   std::vector<std::string> command;
+  std::string folder;  // where it was read; not in the file
   std::string data_directory;
   std::int64_t rows = 0;                         // of the training set
   std::string population;                        // whose budget it was charged to; "": no one's
@@ -128,6 +132,7 @@ struct Manifest {
   std::optional<PrivateRun> private_run;
   std::optional<DeclaredBounds> declared;
   std::vector<DeclareAttempt> attempts;  // in order
+  std::string after_looking;             // EnsembleOptions::after_looking
   Schema schema;
   Architecture architecture;
   std::string training;                          // how: SGD options, a command, "imported ..."
@@ -140,9 +145,10 @@ struct Manifest {
 
 // The data of a run, loaded as it was for training. Values outside of [0,1] are clipped: a run that
 // was trained without clipping had none of them, and its digests tell. Rows of a private run that
-// do not encode are dropped, as they were. Errors: data that moved,
-// that has another schema, or whose rows stand in another order. Whether these are still the run's
-// rows, the digests of the result say.
+// do not encode are dropped, as they were. Where data_directory does not hold the run's rows (any
+// more), a folder that does is looked for in and beside the run's own folder, by its digests.
+// Errors: no data is found, it has another schema, or its rows stand in another order. Whether
+// these are still the run's rows, the digests of the result say.
 Result<Dataset> LoadRunData(const Manifest& manifest);
 
 // Files of a run directory.

@@ -1,0 +1,22 @@
+// What an operator should be told before a run is trusted: lines for people, never for clients.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lucid/data/dataset.h"
+#include "lucid/nn/network.h"
+
+namespace lucid {
+
+// The share of the most common class. Requires: a table with rows.
+double MajorityShare(const Table& table);
+
+// A range that ends where one unit does gives that unit away: in errors, and by itself.
+std::vector<std::string> DataWarnings(const Dataset& dataset);
+
+// Whether N learned anything: N is not better than always saying the most common class, or says one
+// class nearly always. Judged by the test rows, or the training rows where there are none.
+std::vector<std::string> NetworkWarnings(const Network& network, const Dataset& dataset);
+
+}  // namespace lucid

@@ -1,0 +1,477 @@
+// lucid._lucid: the library for Python. Arrays in and out, the interpreter's lock released while
+// work goes on, errors as exceptions, Ctrl-C as a stop that leaves a resumable state. The package
+// around it (python/lucid) gives names, defaults and documentation.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <stop_token>
+#include <thread>
+
+#include "lucid/base/version.h"
+#include "lucid/data/encoder.h"
+#include "lucid/data/infer_schema.h"
+#include "lucid/lucid.h"
+#include "numeric/floating_point.h"
+
+namespace py = pybind11;
+
+namespace lucid::python {
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Labels = py::array_t<std::int32_t>;
+
+// ---- errors
+// --------------------------------------------------------------------------------------
+
+// The classes of python/lucid/_errors.py, by the kind of error.
+const char* ClassOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidInput:
+      return "InvalidInput";
+    case ErrorKind::kIo:
+      return "FileError";
+    case ErrorKind::kMismatch:
+      return "Mismatch";
+    case ErrorKind::kInterrupted:
+      return "Stopped";
+    case ErrorKind::kInternal:
+      break;
+  }
+  return "InternalError";
+}
+
+[[noreturn]] void Throw(const Error& error) {
+  const py::object kind = py::module_::import("lucid._errors").attr(ClassOf(error.kind));
+  PyErr_SetString(kind.ptr(), error.message.c_str());
+  throw py::error_already_set();
+}
+
+template <typename T>
+T Value(Result<T> result) {
+  if (!result.ok()) Throw(result.error());
+  return std::move(*result);
+}
+void Demand(const Status& status) {
+  if (!status.ok()) Throw(status.error());
+}
+
+// ---- long work
+// -----------------------------------------------------------------------------------
+
+// Hands progress to a Python callable: callback(what, done, total). What the callable raises asks
+// for a stop, and is raised when the work has ended.
+class Listener {
+ public:
+  explicit Listener(py::object callback) : callback_(std::move(callback)) {}
+
+  ProgressCallback Progress(std::stop_source& stop) {
+    if (callback_.is_none()) return {};
+    return [this, &stop](const lucid::Progress& p) {
+      const auto now = std::chrono::steady_clock::now();
+      const bool last = p.total > 0 && p.done >= p.total;
+      if (!last && now - told_ < std::chrono::milliseconds(100)) return;
+      told_ = now;
+      const py::gil_scoped_acquire lock;
+      if (raised_) return;
+      try {
+        callback_(std::string(p.what), p.done, p.total);
+      } catch (py::error_already_set& error) {
+        raised_ = std::make_unique<py::error_already_set>(std::move(error));
+        stop.request_stop();
+      }
+    };
+  }
+  void Rethrow() {
+    if (raised_) throw py::error_already_set(*raised_);
+  }
+
+ private:
+  py::object callback_;
+  std::chrono::steady_clock::time_point told_;
+  std::unique_ptr<py::error_already_set> raised_;
+};
+
+// Runs `work(progress, stop)` in a thread of its own, so that this one sees Ctrl-C: it asks for a
+// stop, waits for the work to leave its files in order, and raises KeyboardInterrupt.
+template <typename Work>
+auto Run(py::object callback, const Work& work) {
+  Listener listener(std::move(callback));
+  std::stop_source stop;
+  const ProgressCallback progress = listener.Progress(stop);
+  auto done = std::async(std::launch::async, [&] { return work(progress, stop.get_token()); });
+  bool signalled = false;
+  while (true) {
+    {
+      const py::gil_scoped_release unlocked;
+      if (done.wait_for(std::chrono::milliseconds(50)) == std::future_status::ready) break;
+    }
+    if (!signalled && PyErr_CheckSignals() != 0) {
+      signalled = true;
+      stop.request_stop();
+      py::error_already_set interrupt;  // takes it, so that the wait goes on without it
+      const py::gil_scoped_release unlocked;
+      done.wait();
+      const py::gil_scoped_acquire lock;
+      static_cast<void>(done.get());
+      throw py::error_already_set(interrupt);
+    }
+  }
+  auto result = done.get();
+  listener.Rethrow();
+  return Value(std::move(result));
+}
+
+// ---- data
+// ----------------------------------------------------------------------------------------
+
+// The table's own memory, read only; the array keeps the data set alive.
+py::array Features(const py::object& owner, const Table& table) {
+  py::array_t<float> array({table.rows(), table.features}, table.x.data(), owner);
+  array.attr("flags").attr("writeable") = false;
+  return std::move(array);
+}
+py::array Classes(const py::object& owner, const Table& table) {
+  Labels array(static_cast<py::ssize_t>(table.y.size()), table.y.data(), owner);
+  array.attr("flags").attr("writeable") = false;
+  return std::move(array);
+}
+
+void AddData(py::module_& module) {
+  py::class_<Dataset>(module, "Dataset")
+      .def(py::init([](const std::string& folder, bool clip) {
+             Result<Dataset> dataset = [&] {
+               const py::gil_scoped_release unlocked;
+               return LoadDataset(folder, {.clip = clip});
+             }();
+             return Value(std::move(dataset));
+           }),
+           py::arg("folder"), py::arg("clip") = false)
+      .def_readonly("folder", &Dataset::directory)
+      .def_property_readonly(
+          "train_x",
+          [](const py::object& self) { return Features(self, self.cast<const Dataset&>().train); })
+      .def_property_readonly(
+          "train_y",
+          [](const py::object& self) { return Classes(self, self.cast<const Dataset&>().train); })
+      .def_property_readonly(
+          "test_x",
+          [](const py::object& self) { return Features(self, self.cast<const Dataset&>().test); })
+      .def_property_readonly(
+          "test_y",
+          [](const py::object& self) { return Classes(self, self.cast<const Dataset&>().test); })
+      .def_property_readonly("features", &Dataset::features)
+      .def_property_readonly("classes",
+                             [](const Dataset& d) { return d.schema.label().categories; })
+      .def_property_readonly("feature_names",
+                             [](const Dataset& d) { return d.schema.feature_names(); })
+      .def_property_readonly("schema", [](const Dataset& d) { return d.schema.Canonical(); });
+
+  module.def(
+      "synth2d",
+      [](const std::string& folder, std::int64_t rows, std::uint64_t seed) {
+        Synthetic2dOptions options;
+        options.rows = rows;
+        options.seed = seed;
+        Demand(WriteSynthetic2d(folder, options));
+      },
+      py::arg("folder"), py::arg("rows"), py::arg("seed"));
+}
+
+// ---- from a run to labels
+// ------------------------------------------------------------------------
+
+class PythonGuard {
+ public:
+  PythonGuard(const std::string& run, const std::string& guard, double epsilon,
+              const std::string& mechanism, const std::string& key_file)
+      : guard_([&] {
+          GuardOptions options;
+          options.guard = Value(GuardNamed(guard));
+          options.mechanism = Value(MechanismNamed(mechanism));
+          options.epsilon = epsilon;
+          Demand(options.Validate());
+          const std::string path =
+              key_file.empty() ? (std::filesystem::path(run) / "guard.key").string() : key_file;
+          // No key is made for what cannot be opened.
+          if (!std::filesystem::exists(path)) Value(Guard::Open(run, options, GuardKey::Random()));
+          return Value(Guard::Open(run, options, Value(GuardKey::LoadOrCreate(path))));
+        }()),
+        promise_(Value(PromiseOfRun(run, "",
+                                    {.scalar = guard == "scalar",
+                                     .domain = guard_.domain(),
+                                     .epsilon = epsilon,
+                                     .counted = false}))),
+        encoder_(guard_.schema()),
+        mending_(guard_.schema(), true, true, true) {}
+
+  Labels Predict(const Floats& x) const {
+    if (x.ndim() != 2 || x.shape(1) != guard_.features()) {
+      Throw(InvalidInput("the rows must be an array of shape (rows, " +
+                         std::to_string(guard_.features()) + ")"));
+    }
+    return Ask(std::vector<float>(x.data(), x.data() + x.size()));
+  }
+
+  Labels PredictRecords(const std::vector<std::vector<std::string>>& records, bool clip) const {
+    std::vector<float> rows;
+    std::vector<float> x(static_cast<std::size_t>(guard_.features()));
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const std::vector<std::string_view> cells(records[i].begin(), records[i].end());
+      const auto encoded = (clip ? mending_ : encoder_).EncodeRow(cells, x);
+      if (!encoded.ok()) {
+        Throw({encoded.error().kind, "row " + std::to_string(i) + ": " + encoded.error().message});
+      }
+      rows.insert(rows.end(), x.begin(), x.end());
+    }
+    return Ask(std::move(rows));
+  }
+
+  const Guard& guard() const { return guard_; }
+  std::string promise() const { return promise_.Title(); }
+  std::vector<std::string> columns() const {
+    std::vector<std::string> names;
+    for (const Column& column : guard_.schema().columns()) {
+      if (column.is_feature()) names.push_back(column.name);
+    }
+    return names;
+  }
+
+ private:
+  Labels Ask(std::vector<float> rows) const {
+    const auto features = static_cast<std::size_t>(guard_.features());
+    const std::size_t count = rows.size() / features;
+    Status status = Ok();
+    std::vector<GuardedAnswer> answers(count);
+    {
+      const py::gil_scoped_release unlocked;
+      for (std::size_t i = 0; i < count && status.ok(); ++i) {
+        status = guard_.Canonicalize(std::span(rows).subspan(i * features, features));
+        if (!status.ok()) {
+          status = Error{status.error().kind,
+                         "row " + std::to_string(i) + ": " + status.error().message};
+        }
+      }
+      if (status.ok()) guard_.AskBatch(rows, answers);
+    }
+    Demand(status);
+    Labels labels(static_cast<py::ssize_t>(count));
+    for (std::size_t i = 0; i < count; ++i) labels.mutable_data()[i] = answers[i].label;
+    return labels;
+  }
+
+  Guard guard_;
+  Promise promise_;
+  Encoder encoder_, mending_;
+};
+
+void AddGuard(py::module_& module) {
+  py::class_<PythonGuard>(module, "Guard")
+      .def(py::init<const std::string&, const std::string&, double, const std::string&,
+                    const std::string&>(),
+           py::arg("run"), py::arg("guard") = "scalar", py::arg("epsilon") = 0.0,
+           py::arg("mechanism") = "paper", py::arg("key_file") = "")
+      .def("predict", &PythonGuard::Predict, py::arg("x"))
+      .def("predict_records", &PythonGuard::PredictRecords, py::arg("records"),
+           py::arg("clip") = false)
+      .def_property_readonly("features", [](const PythonGuard& g) { return g.guard().features(); })
+      .def_property_readonly(
+          "classes", [](const PythonGuard& g) { return g.guard().schema().label().categories; })
+      .def_property_readonly("columns", &PythonGuard::columns)
+      .def_property_readonly("bounds",
+                             [](const PythonGuard& g) {
+                               const auto b = g.guard().bounds();
+                               return std::vector<double>(b.begin(), b.end());
+                             })
+      .def_property_readonly("promise", &PythonGuard::promise);
+}
+
+// ---- the commands
+// --------------------------------------------------------------------------------
+
+py::dict TrainDict(const TrainSummary& s) {
+  py::dict dict;
+  dict["run"] = s.run;
+  dict["rows"] = s.rows;
+  dict["units"] = s.units;
+  dict["members"] = s.members;
+  dict["parameters"] = s.parameters;
+  dict["partial"] = s.partial;
+  dict["train_accuracy"] = s.train_accuracy;
+  dict["test_accuracy"] = s.test_accuracy;
+  dict["trained_now"] = s.trained_now;
+  return dict;
+}
+
+py::dict Train(const Dataset& dataset, const std::string& run, const std::string& arch,
+               const std::string& preset, const py::dict& options,
+               std::optional<std::uint64_t> seed, int threads, py::object progress) {
+  EnsembleOptions ensemble;
+  ensemble.train = Value(TrainOptions::Preset(preset));
+  TrainOptions& train = ensemble.train;
+  const auto number = [&options](const char* name, auto& field) {
+    if (!options.contains(name)) return false;
+    field = options[name].cast<std::remove_reference_t<decltype(field)>>();
+    return true;
+  };
+  number("expected_rows", train.expected_rows);
+  number("epsilon", train.epsilon);
+  number("delta", train.delta);
+  if (train.method != TrainOptions::Method::kPlain) {
+    train = RecipeFor(train, train.expected_rows > 0 ? train.expected_rows
+                                                     : RoundedToOneDigit(dataset.train.rows()));
+  }
+  number("batch", train.batch);
+  number("epochs", train.epochs);
+  number("lr", train.rate);
+  number("weight_decay", train.weight_decay);
+  number("momentum", train.momentum);
+  number("clip_norm", train.clip);
+  number("rows_per_unit", train.rows_per_unit);
+  ensemble.declare = train.method == TrainOptions::Method::kPrivate ? 0.05 : 0;
+  number("declare", ensemble.declare);
+  number("members", ensemble.members);
+  ensemble.seed_from_entropy = !seed.has_value();
+  train.seed = seed.value_or(0);
+  ensemble.resume = true;
+  ensemble.threads = threads;
+  ensemble.command = {"python", "lucid.train"};
+  Demand(train.Validate());
+  const Architecture architecture =
+      Value(Architecture::FromName(arch, dataset.features(), dataset.classes()));
+  return TrainDict(
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return TrainEnsemble(dataset, architecture, ensemble, run, told, std::move(stop));
+      }));
+}
+
+// The certificate, as JSON.
+std::string Bound(const std::string& run, double time_limit, double gap, const std::string& domain,
+                  int threads, py::object progress) {
+  const Ensemble ensemble = Value(Ensemble::Open(run));
+  CertifyOptions options;
+  auto& native = std::get<NativeBoundOptions>(options.engine);
+  native.time_limit = time_limit;
+  native.gap = gap;
+  native.domain = domain;
+  native.threads = threads;
+  native.journal = (std::filesystem::path(run) / kCertificateFile).string() + ".journal";
+  native.resume = std::filesystem::exists(native.journal);
+  native.command = {"python", "lucid.bound"};
+  if (const auto& declared = ensemble.manifest().declared) {
+    options.declared = DeclaredDecision{
+        declared->r,
+        std::vector<double>(static_cast<std::size_t>(ensemble.manifest().schema.classes()),
+                            declared->bound()),
+        false};
+    options.index = options.spatial = false;
+  }
+  const CertifySummary made =
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return Certify(ensemble, run, options, told, std::move(stop));
+      });
+  return EncodeCertificate(made.certificate);
+}
+
+py::dict Check(const std::string& run, int threads, py::object progress) {
+  const CheckReport report =
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return CheckRun(run, {threads}, told, std::move(stop));
+      });
+  py::list checks;
+  for (const lucid::Check& check : report.checks) {
+    py::dict one;
+    one["name"] = check.name;
+    one["outcome"] = std::string(NameOf(check.outcome));
+    one["detail"] = check.detail;
+    checks.append(one);
+  }
+  py::dict dict;
+  dict["accepted"] = report.accepted();
+  dict["checks"] = checks;
+  return dict;
+}
+
+// The result, as JSON; also in RUN/evaluation.json's form, but not written there.
+std::string EvaluateRun(const std::string& run, const std::vector<std::string>& methods,
+                        const std::vector<double>& epsilons, int threads, py::object progress) {
+  EvaluationOptions options;
+  for (const std::string& name : methods) options.methods.push_back(Value(MethodNamed(name)));
+  options.epsilons = epsilons;
+  options.threads = threads;
+  const RunNetwork opened = Value(OpenRunNetwork(run));
+  const Dataset dataset = Value(LoadRunData(opened.manifest));
+  Evaluation evaluation =
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return Evaluate(run, dataset.test, &dataset.train, options, told, std::move(stop));
+      });
+  evaluation.test = dataset.directory;
+  evaluation.command = {"python", "lucid.evaluate"};
+  return EvaluationJson(evaluation);
+}
+
+std::string FitCsv(const std::string& csv, const std::string& label, const std::string& run,
+                   const py::dict& given, std::optional<std::uint64_t> seed, int threads,
+                   py::object progress) {
+  FitOptions options;
+  options.csv = csv;
+  options.label = label;
+  const auto take = [&given](const char* name, auto& field) {
+    if (given.contains(name)) field = given[name].cast<std::remove_reference_t<decltype(field)>>();
+  };
+  std::string promise = "labels", missing;
+  take("unit", options.unit);
+  take("declared", options.declared);
+  take("promise", promise);
+  take("missing", missing);
+  take("test", options.test_share);
+  take("arch", options.architecture);
+  take("expected_rows", options.expected_rows);
+  take("rows_per_unit", options.rows_per_unit);
+  take("train_epsilon", options.train_epsilon);
+  take("train_delta", options.train_delta);
+  take("time_limit", options.time_limit);
+  options.promise = Value(WantedPromiseNamed(promise));
+  if (!missing.empty()) options.missing = Value(MissingCellsNamed(missing));
+  options.seed = seed;
+  options.threads = threads;
+  options.command = {"python", "lucid.fit"};
+  const FitSummary fit =
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return Fit(options, run, {told, {}}, std::move(stop));
+      });
+  return FitJson(fit, options.promise);
+}
+
+void AddCommands(py::module_& module) {
+  module.def("train", &Train, py::arg("dataset"), py::arg("run"), py::arg("arch"),
+             py::arg("preset"), py::arg("options"), py::arg("seed"), py::arg("threads"),
+             py::arg("progress"));
+  module.def("bound", &Bound, py::arg("run"), py::arg("time_limit"), py::arg("gap"),
+             py::arg("domain"), py::arg("threads"), py::arg("progress"));
+  module.def("check", &Check, py::arg("run"), py::arg("threads"), py::arg("progress"));
+  module.def("evaluate", &EvaluateRun, py::arg("run"), py::arg("methods"), py::arg("epsilons"),
+             py::arg("threads"), py::arg("progress"));
+  module.def("fit", &FitCsv, py::arg("csv"), py::arg("label"), py::arg("run"), py::arg("options"),
+             py::arg("seed"), py::arg("threads"), py::arg("progress"));
+  module.def(
+      "card", [](const std::string& run) { return CardJson(Value(MakeCard(run))); },
+      py::arg("run"));
+}
+
+}  // namespace
+}  // namespace lucid::python
+
+PYBIND11_MODULE(_lucid, module) {
+  module.attr("version") = lucid::Version();
+  if (const lucid::Status mode = lucid::CheckFloatingPoint(); !mode.ok()) {
+    throw py::import_error(mode.error().message);
+  }
+  lucid::python::AddData(module);
+  lucid::python::AddGuard(module);
+  lucid::python::AddCommands(module);
+}

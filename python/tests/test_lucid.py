@@ -1,0 +1,231 @@
+"""The Python module against the program: python3 -m unittest, with LUCID_PROGRAM naming `lucid`."""
+import doctest
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import lucid
+import lucid._estimator
+import numpy as np
+
+PROGRAM = os.environ.get("LUCID_PROGRAM", "lucid")
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def at(self, name):
+        return os.path.join(self.folder, name)
+
+    def program(self, *arguments):
+        return subprocess.run([PROGRAM, *arguments], check=True, capture_output=True, text=True,
+                              cwd=self.folder)
+
+
+class TheModuleAndTheProgram(InAFolder):
+    def test_make_the_same_bits(self):
+        data = lucid.Dataset.synth2d(self.at("p"), rows=40, seed=3)
+        self.program("data", "synth2d", "--rows", "40", "--seed", "3", "--out", "q")
+        for name in ("train.csv", "test.csv", "schema.csv"):
+            self.assertEqual(digest(self.at("p/" + name)), digest(self.at("q/" + name)))
+        lucid.train(data, self.at("a"), arch="2x6", batch=8, epochs=60, lr=0.2, seed=5)
+        self.program("train", "--data", "p", "--arch", "2x6", "--batch", "8", "--epochs", "60",
+                     "--lr", "0.2", "--seed", "5", "--out", "b")
+        for name in ("ensemble.safetensors", "network.safetensors"):
+            self.assertEqual(digest(self.at("a/" + name)), digest(self.at("b/" + name)))
+        made = lucid.bound(self.at("a"), threads=1)
+        self.program("bound", "b", "--threads", "1")
+        with open(self.at("b/certificate.json"), encoding="utf-8") as file:
+            text = file.read()
+        for one in made["classes"]:
+            self.assertIn(one["beta_upper_hex"], text)
+        self.assertTrue(lucid.check(self.at("a"))["accepted"])
+        # The same key, the same answers.
+        guard = lucid.Guard(self.at("a"), guard="exact", epsilon=0.5)
+        labels = self.program("predict", "a", "--input", "p/test.csv", "--guard", "exact",
+                              "--epsilon", "0.5").stdout.split()[1:]
+        self.assertEqual([str(v) for v in guard.predict(data.test_x)], labels)
+        with open(self.at("p/test.csv"), encoding="utf-8") as file:
+            rows = [line.strip().split(",")[:2] for line in file][1:]
+        self.assertEqual([str(v) for v in guard.predict_records(rows)], labels)
+
+    def test_private_runs_state_full(self):
+        data = lucid.Dataset.synth2d(self.at("p"), rows=60, seed=1)
+        lucid.train(data, self.at("r"), arch="2x6", preset="private", expected_rows=60)
+        guard = lucid.Guard(self.at("r"))
+        self.assertEqual(guard.promise, "full")
+        self.assertEqual(lucid.card(self.at("r"))["promise"], "full")
+
+
+class Arrays(InAFolder):
+    def test_are_views_that_outlive_the_data_set(self):
+        data = lucid.Dataset.synth2d(self.at("p"), rows=40, seed=3)
+        x = data.train_x
+        self.assertEqual(x.dtype, np.float32)
+        self.assertFalse(x.flags.owndata)
+        self.assertFalse(x.flags.writeable)
+        first = x[0].copy()
+        del data
+        self.assertTrue((x[0] == first).all())
+
+    def test_come_back_as_they_were(self):
+        rng = np.random.default_rng(2)
+        x, y = rng.random((50, 3), dtype=np.float32), rng.integers(0, 3, 50)
+        data = lucid.Dataset.from_arrays(self.at("d"), x, y, groups=np.arange(50) // 2,
+                                         test=(x[:7], y[:7]))
+        self.assertTrue((data.train_x == x).all())
+        self.assertTrue((data.train_y == y).all())
+        self.assertTrue((data.test_x == x[:7]).all())
+        self.assertIn("unit", data.schema)
+        wide = lucid.Dataset.from_arrays(self.at("w"), 100 * x, y, ranges=[(0, 100)] * 3)
+        self.assertLess(np.abs(wide.train_x - x).max(), 1e-6)
+
+
+class Errors(InAFolder):
+    def test_have_kinds_of_their_own(self):
+        with self.assertRaises(lucid.InvalidInput) as caught:
+            lucid.Dataset(self.at("nowhere"))
+        self.assertIn("no such folder", str(caught.exception))
+        self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaises(lucid.InvalidInput):
+            lucid.Dataset.from_arrays(self.at("d"), [[2.0], [0.5]], [0, 1])
+        data = lucid.Dataset.synth2d(self.at("p"), rows=40, seed=3)
+        with self.assertRaisesRegex(lucid.InvalidInput, "unknown option 'epohcs'"):
+            lucid.train(data, self.at("r"), epohcs=3)
+        with self.assertRaises(lucid.InvalidInput):
+            lucid.Guard(self.at("r"))
+        lucid.train(data, self.at("r"), arch="2x4", epochs=2, seed=1)
+        with open(self.at("r/network.safetensors"), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\x01")
+        with self.assertRaises(lucid.Mismatch):
+            lucid.bound(self.at("r"))
+        self.assertFalse(os.path.exists(self.at("r/guard.key")))
+
+
+class LongWork(InAFolder):
+    def test_tells_progress_and_lets_other_threads_run(self):
+        data = lucid.Dataset.synth2d(self.at("p"), rows=2000, seed=3)
+        told, ticks, done = [], [], threading.Event()
+
+        def tick():
+            while not done.wait(0.01):
+                ticks.append(1)
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        lucid.train(data, self.at("r"), arch="2x10", epochs=20, batch=64, seed=1, threads=1,
+                    progress=lambda what, n, total: told.append((what, n, total)))
+        done.set()
+        thread.join()
+        self.assertTrue(any(what == "training" and n == total for what, n, total in told), told)
+        self.assertGreater(len(ticks), 5)
+
+    def test_ends_with_what_the_callback_raises_and_goes_on(self):
+        data = lucid.Dataset.synth2d(self.at("p"), rows=2000, seed=3)
+        arguments = dict(arch="2x10", epochs=40, batch=64, seed=1, threads=1)
+
+        def enough(what, done, total):
+            if what == "training" and done > 0:
+                raise RuntimeError("enough")
+
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            lucid.train(data, self.at("r"), progress=enough, **arguments)
+        again = lucid.train(data, self.at("r"), **arguments)
+        self.assertGreater(again["trained_now"], 0)
+        self.assertLess(again["trained_now"], again["members"] + 1)
+
+    def test_ctrl_c_stops_within_a_second_and_the_run_goes_on(self):
+        script = self.at("long.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import lucid, sys\n"
+                       f"data = lucid.Dataset.synth2d({self.at('p')!r}, rows=7000, seed=3)\n"
+                       "print('begun', flush=True)\n"
+                       "try:\n"
+                       f"    lucid.train(data, {self.at('r')!r}, arch='2x50', epochs=50, batch=64,"
+                       " seed=1)\n"
+                       "except KeyboardInterrupt:\n"
+                       "    sys.exit(7)\n")
+        process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        time.sleep(1)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 7)
+        # A second on a machine with nothing else to do.
+        self.assertLess(time.monotonic() - start, 5)
+        process.stdout.close()
+        with self.assertRaises(lucid.InvalidInput):
+            lucid.Guard(self.at("r"))  # not finished, and whole
+
+
+class Estimator(InAFolder):
+    def people(self, n=240):
+        rng = np.random.default_rng(5)
+        x = rng.random((n, 3))
+        return x, np.where(x[:, 0] + x[:, 1] > 1, "ill", "well")
+
+    def test_keeps_the_conventions(self):
+        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        twin = type(model)(**model.get_params())
+        self.assertEqual(twin.get_params(), model.get_params())
+        self.assertEqual(repr(twin), repr(model))
+        x, y = self.people()
+        self.assertIs(model.fit(x, y), model)
+        self.assertEqual(list(model.classes_), ["ill", "well"])
+        self.assertEqual(model.n_features_in_, 3)
+        self.assertGreater(model.score(x, y), 0.85)
+        self.assertTrue((model.predict(x) == model.predict(x)).all())
+        self.assertEqual(model.promise_, "labels")
+        self.assertEqual(len(model.certificate_["classes"]), 2)
+        self.assertEqual(model.privacy_card()["promise"], "labels")
+        self.assertEqual(model.fit_["bounds"], "proved and checked")
+        with self.assertRaises(lucid.InvalidInput):
+            model.set_params(depth=3)
+        with self.assertRaises(lucid.InvalidInput):
+            model.predict(x[:, :2])
+        with self.assertRaises(lucid.InvalidInput):
+            lucid.LucidClassifier().predict(x)
+
+    def test_groups_are_units_and_numbers_stay_numbers(self):
+        x, y = self.people()
+        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        model.fit(x, (y == "ill").astype(int), groups=np.arange(len(x)) // 2)
+        self.assertEqual(model.fit_["units"], 120)
+        self.assertTrue(np.issubdtype(model.predict(x[:5]).dtype, np.integer))
+
+    def test_data_frames_may_hold_words_in_any_order_of_columns(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not there")
+        x, y = self.people()
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"])
+        frame["job"] = np.where(x[:, 2] > 0.5, "cook", "nurse")
+        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        model.fit(frame, y)
+        self.assertTrue((model.predict(frame[["job", "c", "b", "a"]]) == model.predict(frame)).all())
+
+
+def load_tests(loader, tests, pattern):
+    tests.addTests(doctest.DocTestSuite(lucid))
+    tests.addTests(doctest.DocTestSuite(lucid._estimator))
+    return tests
+
+
+if __name__ == "__main__":
+    unittest.main()

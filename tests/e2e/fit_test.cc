@@ -1,0 +1,225 @@
+// lucid fit end to end: one plain CSV becomes a run that is checked, measured and can be served.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <random>
+
+#include "lucid/certificate/receipt.h"
+#include "lucid/ensemble/ensemble.h"
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class FitTest : public testing::Test {
+ protected:
+  Outcome Run(const std::string& arguments) {
+    return RunLucid(Words(arguments), {.folder = folder_.path()});
+  }
+
+  // People as a spreadsheet has them: an id, a date, a constant, a remark and a label in words. Who
+  // is ill is a function of age, job and score.
+  void WritePeople(const std::string& name, char separator, int missing = 0) {
+    std::mt19937_64 random(7);
+    const auto below = [&random](int n) {
+      return static_cast<int>(random() % static_cast<unsigned>(n));
+    };
+    const std::vector<std::string> jobs = {"clerk", "nurse", "cook"};
+    std::string text = "id;person;visit;age;job;score;region;remark;result\n";
+    int row = 0;
+    for (int person = 0; person < 120; ++person) {
+      for (int n = 1 + below(3); n > 0; --n, ++row) {
+        const int age = 20 + below(60), job = below(3), score = below(1000);
+        const bool ill = age / 80.0 + score / 1000.0 + (job == 2 ? 0.5 : 0) > 1.35;
+        const bool lacks = missing-- > 0;
+        text += fmt::format("{};p{};{}.{}.2024;{};{};0.{:03};EU;remark {};{}\n", 1000 + row, person,
+                            1 + below(28), 1 + below(12), lacks ? "" : std::to_string(age),
+                            jobs[static_cast<std::size_t>(job)], score, row, ill ? "ill" : "well");
+      }
+    }
+    std::ranges::replace(text, ';', separator);
+    WriteBytes(folder_ / name, text);
+  }
+
+  Scratch folder_;
+};
+
+TEST_F(FitTest, MakesARunThatIsCheckedMeasuredAndAnswersTheSameFile) {
+  WritePeople("people.csv", ';');
+  const std::string fit =
+      "fit people.csv --label result --unit person --expected-rows 200 --seed 1 --out run";
+  const Outcome made = Run(fit + " --json");
+  ASSERT_EQ(made.code, 0) << made;
+  for (const char* words : {"'id' is left out: an id", "'visit' is left out: dates",
+                            "'region' is left out: constant", "'remark' is left out"}) {
+    EXPECT_THAT(made.err, HasSubstr(words));
+  }
+  const nlohmann::json json = made.Json();
+  EXPECT_EQ(json["promise"], "labels");
+  EXPECT_EQ(json["kept"], true);
+  EXPECT_EQ(json["bounds"], "proved and checked");
+  EXPECT_GT(json["test_accuracy"], json["majority_share"]);
+  EXPECT_EQ(json["guards"][0]["guard"], "none");
+  EXPECT_GE(json["guards"].size(), 4U);
+  EXPECT_EQ(StandingOf(folder_ / "run/certificate.json").value(), Standing::kChecked);
+  EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
+  EXPECT_TRUE(Ensemble::Open(folder_ / "run").ok());
+  // lucid-check, another program, says the same.
+  const Outcome checked = RunLucid(Words("run/certificate.json --run run"),
+                                   {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
+  EXPECT_EQ(checked.code, 0) << checked;
+  EXPECT_THAT(checked.out, HasSubstr("accepted at level proof"));
+
+  // The commands that it names: labels of the file as it is, and a server. Other separators and
+  // columns in another order are the same rows.
+  const Outcome labels = Run(json["predict"].get<std::string>().substr(6) + " --names");
+  ASSERT_EQ(labels.code, 0) << labels;
+  EXPECT_EQ(std::ranges::count(labels.out, '\n'),
+            std::ranges::count(ReadBytes(folder_ / "people.csv"), '\n'));
+  EXPECT_THAT(labels.out, HasSubstr("\nwell\n"));
+  WritePeople("people.tsv", '\t');
+  const std::string guard = json["guard"];
+  const Outcome tabs = Run("predict run --input people.tsv --clip --names --guard " + guard);
+  EXPECT_EQ(tabs.out, labels.out) << tabs;
+  Process server(Words(json["serve"].get<std::string>().substr(6) +
+                       " --listen 127.0.0.1:0 --admin 127.0.0.1:0 --ready-file ready"),
+                 {.folder = folder_.path()});
+  EXPECT_TRUE(WaitFor([&] { return fs::exists(folder_ / "ready"); }, 30)) << server.Err();
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait().code, 0);
+
+  // Once more: nothing is made again, and the answer is the same.
+  const std::string certificate = ReadBytes(folder_ / "run/certificate.json");
+  const Outcome again = Run(fit + " --json");
+  EXPECT_EQ(again.out, made.out) << again;
+  EXPECT_EQ(ReadBytes(folder_ / "run/certificate.json"), certificate);
+  // Another question in the same folder.
+  const Outcome other = Run("fit people.csv --label job --out run");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("was begun with another --label ('result', now 'job')"));
+}
+
+// Killed at random moments it goes on, and ends with the networks of a fit that nobody disturbed.
+TEST_F(FitTest, GoesOnAfterAKill) {
+  WritePeople("people.csv", ',');
+  const std::string fit =
+      "fit people.csv --label result --unit person --expected-rows 200 --seed 1 --json --out ";
+  const Outcome whole = Run(fit + "whole");
+  ASSERT_EQ(whole.code, 0) << whole;
+  std::random_device device;
+  int killed = 0;
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    Process process(Words(fit + "run"), {.folder = folder_.path()});
+    SleepSeconds(whole.seconds * (device() % 1000) / 1000 * 0.8);
+    killed += process.Ended() ? 0 : 1;
+    process.Signal(SIGKILL);
+    process.Wait();
+  }
+  EXPECT_GT(killed, 0);
+  const Outcome last = Run(fit + "run");
+  ASSERT_EQ(last.code, 0) << last;
+  for (const char* name : {"ensemble.safetensors", "network.safetensors"}) {
+    EXPECT_TRUE(ReadBytes(folder_ / (std::string("run/") + name)) ==
+                ReadBytes(folder_ / (std::string("whole/") + name)))
+        << name;
+  }
+  EXPECT_EQ(last.Json()["bounds"], "proved and checked");
+  EXPECT_EQ(last.Json()["promise"], "labels");
+  EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
+}
+
+TEST_F(FitTest, RefusesMissingCellsUntilItIsToldWhatTheyBecome) {
+  WritePeople("people.csv", ',', 3);
+  const std::string fit = "fit people.csv --label result --unit person --expected-rows 200 --out ";
+  const Outcome refused = Run(fit + "run");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("3 cells are missing, in the columns 'age' (3)"));
+  EXPECT_THAT(refused.err, HasSubstr("--missing fill"));
+  // The folder is not held to the question that had no answer.
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+  const Outcome dropped = Run(fit + "run --missing drop --json");
+  ASSERT_EQ(dropped.code, 0) << dropped;
+  EXPECT_EQ(dropped.Json()["rows_left_out"], 3);
+  EXPECT_THAT(dropped.err, HasSubstr("3 rows with missing cells were left out"));
+  // One of them to be labelled: an error, or what it is told to become.
+  EXPECT_THAT(Run("predict run --input people.csv").err, HasSubstr("'' is not a number"));
+  EXPECT_EQ(Run("predict run --input people.csv --clip").code, 0);
+}
+
+// A private run whose schema and size came from the data says so; one with both declared does not.
+TEST_F(FitTest, FullIsChosenAfterLookingUnlessEverythingIsDeclared) {
+  WritePeople("people.csv", ',');
+  const Outcome looked =
+      Run("fit people.csv --label result --unit person --promise full --json --out looked");
+  ASSERT_EQ(looked.code, 0) << looked;
+  EXPECT_EQ(looked.Json()["promise_title"].get<std::string>().find("full, chosen after looking") !=
+                std::string::npos,
+            true)
+      << looked;
+  EXPECT_THAT(looked.err,
+              HasSubstr("the schema and the expected number of rows came from the data"));
+  EXPECT_THAT(looked.err, HasSubstr("so few rows"));
+  EXPECT_THAT(Run("predict looked --input people.csv --clip").err,
+              HasSubstr("chosen after looking"));
+
+  fs::copy_file(folder_ / "looked/data/schema.csv", folder_ / "schema.csv");
+  const Outcome declared =
+      Run("fit people.csv --label result --unit person --promise full --declared schema.csv "
+          "--expected-rows 200 --json --out declared");
+  ASSERT_EQ(declared.code, 0) << declared;
+  EXPECT_THAT(declared.Json()["promise_title"], Not(HasSubstr("after looking")));
+  EXPECT_THAT(declared.Json()["promise_title"], HasSubstr("full"));
+  // `both` is an answer that may be no.
+  const Outcome both =
+      Run("fit people.csv --label result --unit person --promise both --train-epsilon 0.6 "
+          "--expected-rows 200 --json --out both");
+  EXPECT_EQ(both.code, both.Json()["kept"] == true ? 0 : 1) << both;
+  EXPECT_EQ(both.Json()["kept"] == true, both.Json()["promise"] == "labels+full") << both;
+}
+
+TEST_F(FitTest, SaysWhatIsWrongAndWhenNothingWasLearned) {
+  EXPECT_THAT(Run("fit nowhere.csv --label y --out run").err, HasSubstr("nowhere.csv"));
+  WritePeople("people.csv", ',');
+  EXPECT_THAT(Run("fit people.csv --label resutl --out run").err,
+              HasSubstr("there is no column 'resutl'"));
+  WriteBytes(folder_ / "cut.csv", ReadBytes(folder_ / "people.csv") + "1,2\n3,4\n");
+  EXPECT_THAT(Run("fit cut.csv --label result --out run").err,
+              HasSubstr("2 cells, the header has 9 (and 1 more such lines)"));
+  // Labels that nothing tells apart.
+  std::mt19937_64 random(1);
+  std::string noise = "a,b,y\n";
+  for (int i = 0; i < 220; ++i) {
+    noise += fmt::format("0.{:04},0.{:04},{}\n", random() % 10000, random() % 10000,
+                         i % 4 == 0 ? "yes" : "no");
+  }
+  WriteBytes(folder_ / "noise.csv", noise);
+  const Outcome made =
+      Run("fit noise.csv --label y --expected-rows 200 --seed 1 --out noise --json");
+  ASSERT_EQ(made.code, 0) << made;
+  EXPECT_THAT(made.err, HasSubstr("always saying 'no' would be right on"));
+  EXPECT_FALSE(made.Json()["warnings"].empty());
+}
+
+// A run that moved together with its data finds it, whatever its manifest says.
+TEST_F(FitTest, ARunThatMovedFindsItsDataByItsDigest) {
+  WritePeople("people.csv", ',');
+  ASSERT_EQ(Run("fit people.csv --label result --expected-rows 200 --out here/run").code, 0);
+  fs::rename(folder_ / "here", folder_ / "there");
+  const Outcome moved = Run("evaluate there/run --methods none,scalar");
+  EXPECT_EQ(moved.code, 0) << moved;
+  // Other rows in its place are not taken for it.
+  const std::string train = ReadBytes(folder_ / "there/run/data/train.csv");
+  WriteBytes(folder_ / "there/run/data/train.csv",
+             train.substr(0, train.rfind('\n', train.size() - 2) + 1));
+  EXPECT_NE(Run("evaluate there/run --methods none,scalar").code, 0);
+}
+
+}  // namespace
+}  // namespace lucid::test
