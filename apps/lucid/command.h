@@ -113,5 +113,6 @@ void AddEvaluateCommand(CLI::App& root, Session& session);
 void AddAuditCommand(CLI::App& root, Session& session);
 void AddReportCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
+void AddCompletionCommand(CLI::App& root, Session& session);
 
 }  // namespace lucid::app

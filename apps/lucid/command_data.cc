@@ -251,6 +251,7 @@ void AddSchema(CLI::App& data, Session& session) {
       "made",
       [options, &session]() -> Result<ExitCode> {
         options->infer.split_key = session.seed;
+        options->infer.proposal = options->out + ".schema.csv";
         LUCID_ASSIGN(options->infer.missing, MissingCellsNamed(options->missing));
         LUCID_ASSIGN(const InferredSchema made,
                      InferSchema(options->csv, options->infer, options->out));

@@ -21,5 +21,6 @@ int main(int argc, char** argv) {
         AddAuditCommand(root, session);
         AddReportCommand(root, session);
         AddDemoCommand(root, session);
+        AddCompletionCommand(root, session);
       });
 }

@@ -87,7 +87,7 @@ class LucidClassifier:
 
     def fit(self, X, y, groups=None, progress=None):
         """Makes the run. X: an array or a data frame, words allowed; y: the classes."""
-        from . import Guard, fit
+        from . import fit
         names, rows = _table(X)
         labels = _np.asarray(y)
         if labels.ndim != 1 or len(labels) != len(rows):
@@ -115,13 +115,26 @@ class LucidClassifier:
                             progress=progress)
         self.feature_names_in_ = _np.asarray(names, dtype=object)
         self.n_features_in_ = len(names)
-        kind = self.fit_["guard"] if self.guard == "auto" else self.guard
-        self._guard = Guard(self.run_, guard=kind, epsilon=self.epsilon)
+        self._open()
         by_text = {_text(v): v for v in labels.tolist()}
         self._classes = _np.asarray([by_text[name] for name in self._guard.classes])
         self.classes_ = _np.sort(self._classes)
         self.promise_ = self._guard.promise
         return self
+
+    def _open(self):
+        from . import Guard
+        kind = self.fit_["guard"] if self.guard == "auto" else self.guard
+        self._guard = Guard(self.run_, guard=kind, epsilon=self.epsilon)
+
+    def __getstate__(self):
+        """A pickle names the folder of the run and does not hold it."""
+        return {name: value for name, value in self.__dict__.items() if name != "_guard"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if "fit_" in state:
+            self._open()
 
     def _temporary_run(self):
         folder = _tempfile.mkdtemp(prefix="lucid-")

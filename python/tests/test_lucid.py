@@ -2,6 +2,7 @@
 import doctest
 import hashlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -194,6 +195,8 @@ class Estimator(InAFolder):
         self.assertEqual(len(model.certificate_["classes"]), 2)
         self.assertEqual(model.privacy_card()["promise"], "labels")
         self.assertEqual(model.fit_["bounds"], "proved and checked")
+        again = pickle.loads(pickle.dumps(model))
+        self.assertTrue((again.predict(x) == model.predict(x)).all())
         with self.assertRaises(lucid.InvalidInput):
             model.set_params(depth=3)
         with self.assertRaises(lucid.InvalidInput):

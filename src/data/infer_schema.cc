@@ -338,9 +338,9 @@ class Inference {
     result_.units = static_cast<std::int64_t>(table_.unit_keys.size());
     LUCID_TRY(DecideClasses());
     for (std::size_t c = 0; c < table_.names.size(); ++c) DecideColumn(c);
+    LUCID_TRY(MakeSchema());
     LUCID_TRY(CheckMargins());
     LUCID_TRY(CountMissing());
-    LUCID_TRY(MakeSchema());
     LUCID_TRY(Write(folder));
     return std::move(result_);
   }
@@ -402,9 +402,17 @@ class Inference {
       if (column.margin == 1) names.push_back(fmt::format("{} ({})", column.name, column.what));
     }
     if (names.empty()) return Ok();
-    return Mismatch(fmt::format(
-        "a single unit decides about {}: declare it in a schema.csv and give that with --declared",
-        fmt::join(names, "; ")));
+    std::string where = "declare it in a schema.csv and give that with --declared";
+    if (!options_.proposal.empty()) {
+      LUCID_TRY(WriteFileAtomically(options_.proposal, result_.schema.Canonical()));
+      where = fmt::format(
+          "look at {}, make of it what you would declare for any data of this kind, and give it "
+          "with "
+          "--declared {}",
+          options_.proposal, options_.proposal);
+    }
+    return Mismatch(
+        fmt::format("a single unit decides about {}: {}", fmt::join(names, "; "), where));
   }
 
   // Whether a cell of this column is missing where a value is needed.

@@ -169,6 +169,25 @@ TEST_F(InferSchemaTest, IdsDatesAndConstantsAreLeftOut) {
               HasSubstr("no column 'class' for the label"));
 }
 
+// What is asked for is written down: given back as it is, it is an answer.
+TEST_F(InferSchemaTest, TheProposedSchemaCanBeDeclared) {
+  std::vector<Row> rows = People(3);
+  for (int i = 0; i < 10; ++i)
+    rows.push_back({fmt::format("pilot{}", i), "40", "pilot", "0.5", "no"});
+  ASSERT_FALSE(Infer(rows, "out").ok());  // leaves in.csv
+  InferOptions options;
+  options.label = "label";
+  options.unit = "person";
+  options.proposal = root_ + "/proposal.csv";
+  const auto asked = InferSchema(root_ + "/in.csv", options, root_ + "/out");
+  ASSERT_FALSE(asked.ok());
+  EXPECT_THAT(asked.error().message, HasSubstr("--declared " + options.proposal));
+  options.declared = options.proposal;
+  const auto made = InferSchema(root_ + "/in.csv", options, root_ + "/out");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(Text("out/schema.csv"), Text("proposal.csv"));
+}
+
 TEST_F(InferSchemaTest, DatesOfOtherCountriesAreDates) {
   std::string text = "a;b;c;no date;x;label\n";
   for (int i = 0; i < 60; ++i) {

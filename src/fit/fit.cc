@@ -116,6 +116,7 @@ class Fitting {
                                                                   : MissingCells::kRefuse);
     infer.test_share = options_.test_share;
     infer.split_key = options_.seed.value_or(0);
+    infer.proposal = summary_.run + ".schema.csv";
     infer.owner_only = true;  // a server refuses a run with files that others may read
     infer.overwrite = true;   // the same file again: FitState looked
     LUCID_ASSIGN(summary_.schema, InferSchema(options_.csv, infer, summary_.data));

@@ -122,6 +122,24 @@ TEST(Version, IsPrinted) {
   EXPECT_THAT(version.out, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
+// Made from the commands themselves: every command and option is in both.
+TEST(Completion, KnowsEveryCommandAndOption) {
+  const Outcome bash = RunLucid({"completion", "bash"}), man = RunLucid({"completion", "man"});
+  ASSERT_EQ(bash.code, 0) << bash;
+  ASSERT_EQ(man.code, 0) << man;
+  for (const char* path : {"'lucid data schema')", "'lucid fit')", "'lucid keys create')"}) {
+    EXPECT_THAT(bash.out, HasSubstr(path));
+  }
+  EXPECT_THAT(man.out, HasSubstr(".SS \\&lucid fit\n"));
+  EXPECT_THAT(man.out, HasSubstr("\\-\\-expected\\-rows"));
+  const Scratch folder;
+  WriteBytes(folder / "lucid.bash", bash.out);
+  const std::string ask =
+      ". ./lucid.bash; COMP_WORDS=(lucid data --seed 1 sch); COMP_CWORD=4; _lucid; "
+      "[ \"${COMPREPLY[*]}\" = schema ]";
+  EXPECT_EQ(RunLucid({"-c", ask}, {.folder = folder.path(), .program = "/bin/bash"}).code, 0);
+}
+
 TEST(BadUsage, IsExitCodeTwoAndOneLineThatNamesTheProblem) {
   const Scratch folder;
   ASSERT_EQ(RunLucid(Words("data synth2d --rows 10 --out p"), {.folder = folder.path()}).code, 0);

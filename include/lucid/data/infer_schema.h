@@ -33,6 +33,9 @@ struct InferOptions {
   bool only_declared = false;
   MissingCells missing = MissingCells::kFill;
   bool owner_only = false;  // the files have mode 0600
+  // Where a single unit decides about a column: the file for a whole schema to look at and to
+  // declare. Empty: none is written.
+  std::string proposal;
   bool overwrite = false;
 
   Status Validate() const;
