@@ -145,7 +145,7 @@ Status RunLevel(const Session& session, const Arguments& arguments, const Certif
       verdict.checks.checks.push_back(NotDone(
           "proof", fmt::format("the certificate names no proof, and no --proof was given; lucid "
                                "bound --engine native writes one (engine {})",
-                               NameOf(certificate.engine)));
+                               NameOf(certificate.engine))));
       return Ok();
     }
     verdict.checks.checks.push_back(CheckNamedProof(certificate, proofs));

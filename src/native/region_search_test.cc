@@ -447,7 +447,7 @@ TEST(RegionSearch, StoppedAnywhereItsBoundHoldsAndContinuedItEndsTheSame) {
       AttackResult then;
       then.beta_lower = saved[at].lower;
       RegionState state;
-      const SearchTask task{0, 4, error, problem.network.digest(), UnitBox(inputs), ""};
+      const SearchTask task{0, 4, error, problem.network.digest(), UnitBox(inputs)};
       ASSERT_TRUE(
           DecodeRegionState(saved[at].state, problem.network.architecture, task, state).ok());
       EXPECT_EQ(EncodeRegionState(state, task).size(), saved[at].state.size());

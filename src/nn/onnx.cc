@@ -21,12 +21,110 @@ using Sizes = std::vector<std::int64_t>;
 constexpr std::size_t kMaxModelBytes = 1 << 30;  // protobuf reads at most 2 GB
 constexpr std::int64_t kMaxValues = 100'000'000;
 
+// One node at a time: its attributes, and the constants that it takes. Errors name the node.
+class NodeReader {
+ protected:
+  explicit NodeReader(std::string source) : source_(std::move(source)) {}
+
+  Error Refuse(const std::string& problem) const {
+    if (node_ == nullptr) return InvalidInput(fmt::format("{}: {}", source_, problem));
+    return InvalidInput(fmt::format("{}: node {} ({}): {}", source_, Quoted(NameOf(*node_)),
+                                    Quoted(node_->op_type()), problem));
+  }
+  static const std::string& NameOf(const NodeProto& node) {
+    return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+  }
+
+  Status AddConstant() {
+    const AttributeProto* value = Find("value");
+    if (value == nullptr || !value->has_t()) return Refuse("only tensor constants are supported");
+    constants_[node_->output(0)] = &value->t();
+    return Ok();
+  }
+
+  const AttributeProto* Find(std::string_view name) const {
+    for (const AttributeProto& attribute : node_->attribute()) {
+      if (attribute.name() == name) return &attribute;
+    }
+    return nullptr;
+  }
+  std::int64_t Whole(std::string_view name, std::int64_t otherwise) const {
+    const AttributeProto* attribute = Find(name);
+    return attribute == nullptr ? otherwise : attribute->i();
+  }
+  // What an operator has beyond these would change its meaning.
+  Status CheckAttributes(const std::map<std::string, AttributeProto::AttributeType>& known) const {
+    for (const AttributeProto& attribute : node_->attribute()) {
+      const auto found = known.find(attribute.name());
+      if (found == known.end() || found->second != attribute.type()) {
+        return Refuse(fmt::format("attribute {} is not supported, or has another type",
+                                  Quoted(attribute.name())));
+      }
+    }
+    return Ok();
+  }
+  Status CheckAll(std::string_view name, std::int64_t value) const {
+    const AttributeProto* attribute = Find(name);
+    if (attribute == nullptr) return Ok();
+    if (std::ranges::all_of(attribute->ints(), [&](auto v) { return v == value; })) return Ok();
+    return Refuse(fmt::format("{} other than {} are not supported", name, value));
+  }
+
+  Result<const TensorProto*> ConstantAt(int input) const {
+    if (input >= node_->input_size()) return Refuse(fmt::format("has no input {}", input));
+    const auto found = constants_.find(node_->input(input));
+    if (found != constants_.end()) return found->second;
+    return Refuse(fmt::format("its input {} is not a constant", Quoted(node_->input(input))));
+  }
+
+  // The values of a constant as they are stored, raw or in a list.
+  template <typename T, typename List>
+  Result<std::vector<T>> Values(const TensorProto& tensor, const List& list) const {
+    const auto bad = [&](std::string_view rule) {
+      return Refuse(fmt::format("constant {}: {}", Quoted(tensor.name()), rule));
+    };
+    if (tensor.data_location() == TensorProto::EXTERNAL) {
+      return bad("is kept in another file: save the model in one file");
+    }
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor.dims()) {
+      if (size < 1 || size > kMaxValues / count) return bad("has an empty or too large shape");
+      count *= size;
+    }
+    std::vector<T> values(static_cast<std::size_t>(count));
+    if (tensor.has_raw_data()) {
+      if (tensor.raw_data().size() != values.size() * sizeof(T)) return bad("has a wrong size");
+      std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
+    } else {
+      if (list.size() != count) return bad("has a wrong size");
+      std::copy(list.begin(), list.end(), values.begin());
+    }
+    return values;
+  }
+  Result<std::vector<float>> Floats(const TensorProto& tensor) const {
+    if (tensor.data_type() != TensorProto::FLOAT) {
+      return Refuse(fmt::format("constant {} is not float32", Quoted(tensor.name())));
+    }
+    return Values<float>(tensor, tensor.float_data());
+  }
+  Result<Sizes> Wholes(const TensorProto& tensor) const {
+    if (tensor.data_type() != TensorProto::INT64) {
+      return Refuse(fmt::format("constant {} is not int64", Quoted(tensor.name())));
+    }
+    return Values<std::int64_t>(tensor, tensor.int64_data());
+  }
+
+  const std::string source_;
+  const NodeProto* node_ = nullptr;  // nullptr: the whole model
+  std::map<std::string, const TensorProto*> constants_;
+};
+
 // Walks the nodes from the input to the output. A value is described by its axes after the first,
 // which is the batch; row-major order is our order of units, so reshaping moves nothing.
-class ChainReader {
+class ChainReader : NodeReader {
  public:
   ChainReader(const onnx::GraphProto& graph, NetworkFit fit, std::string source)
-      : graph_(graph), fit_(std::move(fit)), source_(std::move(source)) {}
+      : NodeReader(std::move(source)), graph_(graph), fit_(std::move(fit)) {}
 
   Result<Network> Read() {
     LUCID_TRY(Start());
@@ -48,15 +146,6 @@ class ChainReader {
     ForeignLayer layer;
     std::vector<float> weights, bias;  // weights [out][in] or [filter][channel][tap]; bias or empty
   };
-
-  Error Refuse(const std::string& problem) const {
-    if (node_ == nullptr) return InvalidInput(fmt::format("{}: {}", source_, problem));
-    return InvalidInput(fmt::format("{}: node {} ({}): {}", source_, Quoted(NameOf(*node_)),
-                                    Quoted(node_->op_type()), problem));
-  }
-  static const std::string& NameOf(const NodeProto& node) {
-    return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
-  }
 
   // The constants, and the one input that is none.
   Status Start() {
@@ -141,79 +230,6 @@ class ChainReader {
     if (node_->input(0) == current_) return Ok();
     return Refuse(fmt::format("takes {} where the chain has reached {}: not a chain of layers",
                               Quoted(node_->input(0)), Quoted(current_)));
-  }
-
-  Status AddConstant() {
-    const AttributeProto* value = Find("value");
-    if (value == nullptr || !value->has_t()) return Refuse("only tensor constants are supported");
-    constants_[node_->output(0)] = &value->t();
-    return Ok();
-  }
-
-  const AttributeProto* Find(std::string_view name) const {
-    for (const AttributeProto& attribute : node_->attribute()) {
-      if (attribute.name() == name) return &attribute;
-    }
-    return nullptr;
-  }
-  std::int64_t Whole(std::string_view name, std::int64_t otherwise) const {
-    const AttributeProto* attribute = Find(name);
-    return attribute == nullptr ? otherwise : attribute->i();
-  }
-  // What an operator has beyond these would change its meaning.
-  Status CheckAttributes(const std::map<std::string, AttributeProto::AttributeType>& known) const {
-    for (const AttributeProto& attribute : node_->attribute()) {
-      const auto found = known.find(attribute.name());
-      if (found == known.end() || found->second != attribute.type()) {
-        return Refuse(fmt::format("attribute {} is not supported, or has another type",
-                                  Quoted(attribute.name())));
-      }
-    }
-    return Ok();
-  }
-
-  Result<const TensorProto*> ConstantAt(int input) const {
-    if (input >= node_->input_size()) return Refuse(fmt::format("has no input {}", input));
-    const auto found = constants_.find(node_->input(input));
-    if (found != constants_.end()) return found->second;
-    return Refuse(fmt::format("its input {} is not a constant", Quoted(node_->input(input))));
-  }
-
-  // The values of a constant as they are stored, raw or in a list.
-  template <typename T, typename List>
-  Result<std::vector<T>> Values(const TensorProto& tensor, const List& list) const {
-    const auto bad = [&](std::string_view rule) {
-      return Refuse(fmt::format("constant {}: {}", Quoted(tensor.name()), rule));
-    };
-    if (tensor.data_location() == TensorProto::EXTERNAL) {
-      return bad("is kept in another file: save the model in one file");
-    }
-    std::int64_t count = 1;
-    for (const std::int64_t size : tensor.dims()) {
-      if (size < 1 || size > kMaxValues / count) return bad("has an empty or too large shape");
-      count *= size;
-    }
-    std::vector<T> values(static_cast<std::size_t>(count));
-    if (tensor.has_raw_data()) {
-      if (tensor.raw_data().size() != values.size() * sizeof(T)) return bad("has a wrong size");
-      std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
-    } else {
-      if (list.size() != count) return bad("has a wrong size");
-      std::copy(list.begin(), list.end(), values.begin());
-    }
-    return values;
-  }
-  Result<std::vector<float>> Floats(const TensorProto& tensor) const {
-    if (tensor.data_type() != TensorProto::FLOAT) {
-      return Refuse(fmt::format("constant {} is not float32", Quoted(tensor.name())));
-    }
-    return Values<float>(tensor, tensor.float_data());
-  }
-  Result<Sizes> Wholes(const TensorProto& tensor) const {
-    if (tensor.data_type() != TensorProto::INT64) {
-      return Refuse(fmt::format("constant {} is not int64", Quoted(tensor.name())));
-    }
-    return Values<std::int64_t>(tensor, tensor.int64_data());
   }
 
   Status CheckReluBefore() const {
@@ -303,13 +319,6 @@ class ChainReader {
     LUCID_TRY(Bias(*bias));
     linear_ = false;
     return Ok();
-  }
-
-  Status CheckAll(std::string_view name, std::int64_t value) const {
-    const AttributeProto* attribute = Find(name);
-    if (attribute == nullptr) return Ok();
-    if (std::ranges::all_of(attribute->ints(), [&](auto v) { return v == value; })) return Ok();
-    return Refuse(fmt::format("{} other than {} are not supported", name, value));
   }
 
   Status Conv() {
@@ -472,9 +481,6 @@ class ChainReader {
 
   const onnx::GraphProto& graph_;
   NetworkFit fit_;
-  std::string source_;
-  const NodeProto* node_ = nullptr;  // for messages; nullptr: the whole model
-  std::map<std::string, const TensorProto*> constants_;
   std::string current_;  // the name of the value the chain has reached
   Sizes axes_;           // its axes after the batch
   std::vector<WeightedLayer> layers_;
