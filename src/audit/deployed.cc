@@ -9,6 +9,7 @@
 #include "audit/reduced_world.h"
 #include "base/files.h"
 #include "base/parallel.h"
+#include "baselines/privacy_noise.h"
 #include "ensemble/reference.h"
 #include "lucid/baselines/private_training.h"
 #include "lucid/promise/promise.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr AuditAttack kAttacks[] = {AuditAttack::kGap, AuditAttack::kNoise, AuditAttack::kBoundary,
                                     AuditAttack::kRegion};
+constexpr std::int64_t kKeysOfWorld = 16;   // games that a certified world is played for
 constexpr std::int64_t kCandidates = 4000;  // inputs at which two services are compared
 constexpr double kSame = 1e-9;              // probabilities that differ by rounding only
 constexpr double kCertain = 50;             // stands for the logarithm of an impossible ratio
@@ -186,17 +188,24 @@ Status Auditor::AttackDeployed(Method method, double epsilon) {
   const bool full = HasDeclaredAccess(manifest);
   LUCID_ASSIGN(const auto pairs,
                full ? DeployPrivate(epsilon) : DeployReduced(*GuardOf(method), epsilon));
-  Game game{.rounds = std::ssize(pairs), .subject = {}, .oracle = {}};
+  // A pair of private services is played for once, with its own keys. Of a certified world only the
+  // draws are new: every answer draws for itself, as with a new key.
+  const std::int64_t worlds = std::ssize(pairs);
+  LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create({}));
+  Game game{.rounds = worlds * (full ? 1 : kKeysOfWorld), .subject = {}, .oracle = {}};
   game.subject = [&](std::int64_t round, Side) {
-    Subject subject = SubjectOf(targets_[pairs[round].target]);
-    subject.telling = pairs[round].telling;
+    Subject subject = SubjectOf(targets_[pairs[round % worlds].target]);
+    subject.telling = pairs[round % worlds].telling;
     return subject;
   };
   game.oracle = [&](std::int64_t round, Side side) -> Oracle {
-    const Guard& guard = side == Side::kIn ? pairs[round].with : pairs[round].without;
-    return [&guard](std::span<const float> input) -> Result<std::int32_t> {
+    const DeployedPair& pair = pairs[round % worlds];
+    return [&noise, &pair, side, full](std::span<const float> input) -> Result<std::int32_t> {
+      const Guard& guard = side == Side::kIn ? pair.with : pair.without;
       std::vector<float> x(input.begin(), input.end());
-      return guard.Canonicalize(x).ok() ? guard.Label(x) : kRefused;
+      if (!guard.Canonicalize(x).ok()) return kRefused;
+      if (full) return guard.Label(x);
+      return guard.Ask(x, Budget::kLeft, Draw{noise.Next(), noise.Next(), noise.Next()}).label;
     };
   };
   for (const AuditAttack attack : kAttacks) {
