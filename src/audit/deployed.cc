@@ -210,8 +210,7 @@ std::string Auditor::WhyNotDeployed(Method method) const {
     }
     return "";
   }
-  return method == Method::kSpatial ? "the game is played with the scalar and the exact guard"
-                                    : WhyNotReduced(manifest);
+  return WhyNotReduced(manifest);
 }
 
 Status Auditor::AttackDeployed(Method method, double epsilon) {
