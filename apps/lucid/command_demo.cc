@@ -93,9 +93,9 @@ EnsembleOptions PrivateTraining(const Session& session, std::int64_t rows) {
   return options;
 }
 
-constexpr double kBoundLimit = 60;     // seconds; with the usual rows a fraction of one is enough
-constexpr double kDecisionLimit = 20;  // seconds; an open decision is shown as one
-constexpr double kSpatialLimit = 10;   // seconds for the usual rows; more members take longer
+constexpr double kBoundLimit = 60;    // seconds; with the usual rows a fraction of one is enough
+constexpr double kDecisionLimit = 5;  // seconds; an open decision is shown as one
+constexpr double kSpatialLimit = 10;  // seconds for the usual rows; more members take longer
 
 struct DemoResult {
   TrainSummary training, private_training;
