@@ -15,6 +15,7 @@
 #include "lucid/data/synthetic.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/evaluation/evaluation.h"
+#include "lucid/promise/promise.h"
 #include "lucid/report/leak_map.h"
 #include "lucid/report/leak_picture.h"
 #include "lucid/report/report.h"
@@ -23,6 +24,9 @@ namespace lucid::app {
 namespace {
 
 constexpr std::int64_t kUsualRows = 700;
+constexpr double kDeclaredShare = 0.05;     // as lucid train --preset private declares
+constexpr std::int64_t kReducedWorlds = 1;  // of the game `deployed`: trained and certified anew
+constexpr std::int64_t kPrivatePairs = 24;  // the same of the private run, whose N are trained
 
 struct DemoArguments {
   std::string out;
@@ -75,12 +79,28 @@ TrainOptions DemoTraining(std::int64_t rows, std::uint64_t seed) {
   return train;
 }
 
+// The run that keeps `full`, too: the public recipe for so many rows, at E = 1.
+EnsembleOptions PrivateTraining(const Session& session, std::int64_t rows) {
+  EnsembleOptions options;
+  options.train.method = TrainOptions::Method::kPrivate;
+  options.train.expected_rows = rows;
+  options.train.seed = session.seed;
+  options.train = RecipeFor(options.train, rows);
+  options.declare = kDeclaredShare;
+  options.resume = true;
+  options.threads = session.threads;
+  options.command = session.arguments;
+  return options;
+}
+
 constexpr double kBoundLimit = 60;    // seconds; with the usual rows a fraction of one is enough
+constexpr double kDecisionLimit = 5;  // seconds; an open decision is shown as one
 constexpr double kSpatialLimit = 10;  // seconds for the usual rows; more members take longer
 
 struct DemoResult {
-  TrainSummary training;
+  TrainSummary training, private_training;
   Report report;
+  double private_seconds = 0;  // all of the private run
   double bound_seconds = 0, evaluation_seconds = 0, audit_seconds = 0, report_seconds = 0;
   std::string page, picture, certificate_path;
 };
@@ -101,9 +121,28 @@ Status Bound(const Session& session, const std::string& run) {
   return Ok();
 }
 
+// As `lucid bound RUN` of a private run: a decision about its declared bound.
+Status Decide(const Session& session, const std::string& run) {
+  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
+  const DeclaredBounds& declared = *ensemble.manifest().declared;
+  CertifyOptions options;
+  options.bound().seed = session.seed;
+  options.bound().threads = session.threads;
+  options.bound().time_limit = kDecisionLimit;
+  options.bound().command = session.arguments;
+  options.declared = DeclaredDecision{
+      declared.r,
+      std::vector<double>(static_cast<std::size_t>(ensemble.manifest().schema.classes()),
+                          declared.bound()),
+      false};
+  options.index = options.spatial = false;
+  LUCID_TRY(Certify(ensemble, run, options, session.Progress(), session.stop));
+  return Ok();
+}
+
 // As `lucid evaluate RUN`.
-Status Measure(const Session& session, const std::string& run, const Dataset& dataset) {
-  EvaluationOptions options;
+Status Measure(const Session& session, const std::string& run, const Dataset& dataset,
+               EvaluationOptions options = {}) {
   options.threads = session.threads;
   LUCID_ASSIGN(Evaluation evaluation, Evaluate(run, dataset.test, &dataset.train, options,
                                                session.Progress(), session.stop));
@@ -113,12 +152,17 @@ Status Measure(const Session& session, const std::string& run, const Dataset& da
 }
 
 // As `lucid audit RUN`.
-Status Attack(const Session& session, const std::string& run, const Dataset& dataset) {
-  AuditOptions options;
+Status Attack(const Session& session, const std::string& run, const Dataset& dataset,
+              AuditOptions options) {
   options.seed = session.seed;
   options.threads = session.threads;
-  LUCID_ASSIGN(Audit audit, RunAudit(run, dataset.train, dataset.test, options, session.Progress(),
-                                     session.stop));
+  options.scratch = PathIn(run, "audit.worlds");
+  LUCID_TRY(MakeDirectories(options.scratch));
+  const Result<Audit> made =
+      RunAudit(run, dataset.train, dataset.test, options, session.Progress(), session.stop);
+  std::error_code ignored;
+  std::filesystem::remove_all(options.scratch, ignored);
+  LUCID_ASSIGN(Audit audit, made);
   audit.command = session.arguments;
   return WriteFileAtomically(PathIn(run, kAuditFile), AuditJson(audit));
 }
@@ -128,16 +172,40 @@ Status Show(const Session& session, const DemoArguments& arguments, const std::s
             DemoResult& result) {
   ReportOptions options;
   options.leak = arguments.leak;
+  options.beside = PathIn(arguments.out, "private");
   options.threads = session.threads;
   LUCID_ASSIGN(result.report, GatherReport(run, options, session.Progress(), session.stop));
   const Report& report = result.report;
-  if (!report.leak || !report.certificate || !report.evaluation || !report.audit) {
+  const Report& beside = *report.beside;
+  if (!report.leak || !report.certificate || !report.evaluation || !report.audit || !beside.leak ||
+      !beside.certificate || !beside.evaluation || !beside.audit) {
     return InternalError("the demo's report lacks a part that was made a moment ago");
   }
   result.page = PathIn(arguments.out, kReportFile);
   result.picture = PathIn(arguments.out, "leak_map.svg");
   LUCID_TRY(WriteFileAtomically(result.picture, LeakSvg(*report.leak, *report.dataset)));
   return WriteFileAtomically(result.page, ReportPage(report));
+}
+
+// The private run beside the first one: trained, decided, measured, attacked.
+Status RunPrivate(const Session& session, const Dataset& dataset, const Architecture& architecture,
+                  const std::string& run, DemoResult& result) {
+  LUCID_ASSIGN(result.private_training,
+               TrainEnsemble(dataset, architecture, PrivateTraining(session, dataset.train.rows()),
+                             run, session.Progress(), session.stop));
+  LUCID_TRY(Decide(session, run));
+  EvaluationOptions evaluation;
+  evaluation.methods = {Method::kNone, Method::kScalar};
+  evaluation.epsilons = {0};
+  LUCID_TRY(Measure(session, run, dataset, evaluation));
+  AuditOptions audit;
+  audit.attacks = {AuditAttack::kGap, AuditAttack::kRegion, AuditAttack::kWhiteBox};
+  audit.games = {World::kDeployed};
+  audit.accesses = {Method::kScalar};
+  audit.epsilons = {0};
+  audit.targets = kPrivatePairs;
+  audit.deployed = kPrivatePairs;
+  return Attack(session, run, dataset, audit);
 }
 
 Result<DemoResult> RunSteps(const Session& session, const DemoArguments& arguments) {
@@ -162,7 +230,14 @@ Result<DemoResult> RunSteps(const Session& session, const DemoArguments& argumen
   };
   LUCID_TRY(timed(result.bound_seconds, [&] { return Bound(session, run); }));
   LUCID_TRY(timed(result.evaluation_seconds, [&] { return Measure(session, run, dataset); }));
-  LUCID_TRY(timed(result.audit_seconds, [&] { return Attack(session, run, dataset); }));
+  LUCID_TRY(timed(result.audit_seconds, [&] {
+    AuditOptions audit;
+    audit.deployed = kReducedWorlds;
+    return Attack(session, run, dataset, audit);
+  }));
+  LUCID_TRY(timed(result.private_seconds, [&] {
+    return RunPrivate(session, dataset, architecture, PathIn(arguments.out, "private"), result);
+  }));
   LUCID_TRY(timed(result.report_seconds, [&] { return Show(session, arguments, run, result); }));
   return result;
 }
@@ -205,6 +280,25 @@ std::string AuditSummary(const Audit& audit) {
       unguarded, held, claims);
 }
 
+// Both runs by their promise, and who wins the game of two services.
+std::string PromisesText(const Report& report) {
+  std::string text;
+  for (const Report* one : {&report, report.beside.get()}) {
+    const Promise promise = PromiseOf(one->manifest, &*one->certificate);
+    text += fmt::format("{}: promise {}", one->run, promise.Title());
+    for (const AuditRow& row : one->audit->rows) {
+      if (row.attack != AuditAttack::kRegion || row.epsilon != 0) continue;
+      text += fmt::format(
+          "; {} games of two services against {}: AUC {:.2f}, {}", row.trials, row.access, row.auc,
+          row.not_covered()
+              ? (row.lost() ? "told apart, which labels does not cover" : "not covered by labels")
+              : (row.holds ? "holds" : "DOES NOT HOLD"));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string ToText(const DemoResult& result) {
   const Report& report = result.report;
   const LeakMap& map = *report.leak;
@@ -216,9 +310,12 @@ std::string ToText(const DemoResult& result) {
       map.members + 1, result.training.parameters, 100 * report.manifest.test_accuracy,
       Share(map.leaking(), map.points()), Share(map.test_leaking, map.test_rows),
       LeakText(map, *report.certificate), map.grid, map.grid, result.certificate_path,
-      result.training.run, EvaluationText(*report.evaluation), AuditSummary(*report.audit),
-      result.page);
+      result.training.run, EvaluationText(*report.evaluation),
+      AuditSummary(*report.audit) + PromisesText(report), result.page);
 }
+
+// Every claim of both runs.
+bool Holds(const Report& report) { return report.audit->Holds() && report.beside->audit->Holds(); }
 
 nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) {
   const TrainSummary& training = result.training;
@@ -229,27 +326,31 @@ nlohmann::ordered_json ToJson(const DemoResult& result, const std::string& out) 
     return values;
   };
   using Json = nlohmann::ordered_json;
-  return {{"out", out},
-          {"run", training.run},
-          {"report", result.page},
-          {"picture", result.picture},
-          {"rows", training.rows},
-          {"members", training.members},
-          {"parameters", training.parameters},
-          {"train_accuracy", report.manifest.train_accuracy},
-          {"test_accuracy", report.manifest.test_accuracy},
-          {"trained_now", training.trained_now},
-          {"training_seconds", training.seconds},
-          {"certificate", result.certificate_path},
-          {"bound_seconds", result.bound_seconds},
-          {"evaluation_seconds", result.evaluation_seconds},
-          {"audit_seconds", result.audit_seconds},
-          {"report_seconds", result.report_seconds},
-          {"beta_lower", betas(&ClassBound::beta_lower)},
-          {"beta_upper", betas(&ClassBound::beta_upper)},
-          {"leak", Json::parse(LeakJson(*report.leak, report.manifest))},
-          {"evaluation", Json::parse(EvaluationJson(*report.evaluation)).at("rows")},
-          {"audit_holds", report.audit->Holds()}};
+  return {
+      {"out", out},
+      {"run", training.run},
+      {"report", result.page},
+      {"picture", result.picture},
+      {"rows", training.rows},
+      {"members", training.members},
+      {"parameters", training.parameters},
+      {"train_accuracy", report.manifest.train_accuracy},
+      {"test_accuracy", report.manifest.test_accuracy},
+      {"trained_now", training.trained_now},
+      {"training_seconds", training.seconds},
+      {"certificate", result.certificate_path},
+      {"bound_seconds", result.bound_seconds},
+      {"private_run", result.private_training.run},
+      {"private_promise", PromiseOf(report.beside->manifest, &*report.beside->certificate).name()},
+      {"private_seconds", result.private_seconds},
+      {"evaluation_seconds", result.evaluation_seconds},
+      {"audit_seconds", result.audit_seconds},
+      {"report_seconds", result.report_seconds},
+      {"beta_lower", betas(&ClassBound::beta_lower)},
+      {"beta_upper", betas(&ClassBound::beta_upper)},
+      {"leak", Json::parse(LeakJson(*report.leak, report.manifest))},
+      {"evaluation", Json::parse(EvaluationJson(*report.evaluation)).at("rows")},
+      {"audit_holds", Holds(report)}};
 }
 
 Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments) {
@@ -261,7 +362,7 @@ Result<ExitCode> RunDemo(const Session& session, const DemoArguments& arguments)
   }
   LUCID_TRY(result);
   LUCID_TRY(session.json ? PrintJson(ToJson(*result, arguments.out)) : Print(ToText(*result)));
-  return result->report.audit->Holds() ? kDone : kAnswerIsNo;
+  return Holds(result->report) ? kDone : kAnswerIsNo;
 }
 
 }  // namespace

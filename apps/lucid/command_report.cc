@@ -92,6 +92,8 @@ void AddReportCommand(CLI::App& root, Session& session) {
   command->add_option("--out", arguments->out, "The page (default: RUN/report.html)");
   command->add_option("--certificate", arguments->report.certificate,
                       "The certificate (default: RUN/certificate.json)");
+  command->add_option("--beside", arguments->report.beside,
+                      "Another run on the same rows, to show the promises of both side by side");
   command->add_flag("--card", arguments->card,
                     "The privacy card instead: what may be published (RUN/card.json, card.html)");
   command

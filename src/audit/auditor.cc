@@ -121,7 +121,9 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
   if (method == Method::kExact && options_.Plays(World::kRecertified)) {
     LUCID_TRY(AttackRecertified(access, epsilon));
   }
-  if (GuardOf(method) && options_.Plays(World::kDeployed)) {
+  // Spatial bounds are made anew by minutes of search, and tell no more than the other two guards.
+  const bool deploys = method == Method::kScalar || method == Method::kExact;
+  if (deploys && options_.Plays(World::kDeployed)) {
     LUCID_TRY(AttackDeployed(method, epsilon));
   }
   for (const AuditAttack attack : kRowAttacks) {

@@ -9,6 +9,7 @@
 #include "audit/reduced_world.h"
 #include "base/files.h"
 #include "base/parallel.h"
+#include "baselines/privacy_noise.h"
 #include "ensemble/reference.h"
 #include "lucid/baselines/private_training.h"
 #include "lucid/promise/promise.h"
@@ -18,7 +19,9 @@ namespace {
 
 constexpr AuditAttack kAttacks[] = {AuditAttack::kGap, AuditAttack::kNoise, AuditAttack::kBoundary,
                                     AuditAttack::kRegion};
-constexpr std::int64_t kCandidates = 4000;  // inputs at which two services are compared
+constexpr std::int64_t kKeysOfWorld = 16;   // games that a certified world is played for
+constexpr std::int64_t kCandidates = 2000;  // inputs at which two services are compared
+constexpr int kSegments = 100;              // on which the way out is looked for
 constexpr double kSame = 1e-9;              // probabilities that differ by rounding only
 constexpr double kCertain = 50;             // stands for the logarithm of an impossible ratio
 
@@ -39,27 +42,65 @@ std::vector<double> AnswersAt(const Guard& guard, std::span<const float> input) 
   return answers;
 }
 
-// Inputs at which the answers of two services have different distributions, those that tell most
-// first: among `rows`, and between pairs of them.
-std::vector<TellingInput> FindTelling(const Guard& with, const Guard& without, const Table& rows,
-                                      Stream& stream) {
+// Looks for inputs at which the answers of two services have different distributions: among rows
+// and points between two of them, and where, on the way from one row to another, one service leaves
+// what it answered at first before the other does.
+class TellingSearch {
+ public:
+  TellingSearch(const Guard& with, const Guard& without, const Table& rows, Stream& stream)
+      : with_(with), without_(without), rows_(rows), stream_(stream) {}
+
+  // Those that tell most first.
+  std::vector<TellingInput> Run() {
+    for (std::int64_t i = 0; i < kCandidates; ++i) {
+      Try(Along(AnyRow(), AnyRow(), i % 4 == 0 ? 0 : stream_.Uniform()));
+    }
+    for (int i = 0; i < kSegments; ++i) {
+      const auto a = AnyRow(), b = AnyRow();
+      const double mine = Leaves(with_, a, b), other = Leaves(without_, a, b);
+      for (const double share : {0.1, 0.5, 0.9}) Try(Along(a, b, mine + share * (other - mine)));
+    }
+    std::ranges::stable_sort(found_, std::greater(), &Found::distance);
+    std::vector<TellingInput> telling;
+    for (Found& one : found_) {
+      if (std::ssize(telling) == kTellingInputs) break;
+      telling.push_back(std::move(one.input));
+    }
+    return telling;
+  }
+
+ private:
   struct Found {
     double distance;
     TellingInput input;
   };
-  std::vector<Found> found;
-  const auto any_row = [&] {
-    return rows.row(
-        static_cast<std::int64_t>(stream.Below(static_cast<std::uint64_t>(rows.rows()))));
-  };
-  for (std::int64_t i = 0; i < kCandidates; ++i) {
-    const auto a = any_row(), b = any_row();
-    const auto t = static_cast<float>(i % 4 == 0 ? 0 : stream.Uniform());
+
+  std::span<const float> AnyRow() {
+    return rows_.row(
+        static_cast<std::int64_t>(stream_.Below(static_cast<std::uint64_t>(rows_.rows()))));
+  }
+  static std::vector<float> Along(std::span<const float> a, std::span<const float> b, double t) {
     std::vector<float> x(a.size());
-    for (std::size_t k = 0; k < x.size(); ++k)
-      x[k] = std::clamp(a[k] + t * (b[k] - a[k]), 0.F, 1.F);
-    const std::vector<double> in = AnswersAt(with, x), out = AnswersAt(without, x);
-    if (in.empty() || out.empty()) continue;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      x[k] = std::clamp(a[k] + static_cast<float>(t) * (b[k] - a[k]), 0.F, 1.F);
+    }
+    return x;
+  }
+  // Where the answers are no longer those at a; 1 if they are the same at b.
+  static double Leaves(const Guard& guard, std::span<const float> a, std::span<const float> b) {
+    const std::vector<double> first = AnswersAt(guard, a);
+    if (AnswersAt(guard, b) == first) return 1;
+    double low = 0, high = 1;
+    for (int i = 0; i < 24; ++i) {
+      const double middle = (low + high) / 2;
+      (AnswersAt(guard, Along(a, b, middle)) == first ? low : high) = middle;
+    }
+    return high;
+  }
+
+  void Try(std::vector<float> x) {
+    const std::vector<double> in = AnswersAt(with_, x), out = AnswersAt(without_, x);
+    if (in.empty() || out.empty()) return;
     Found one{0, {std::move(x), {}}};
     for (std::size_t c = 0; c < in.size(); ++c) {
       one.distance += std::abs(in[c] - out[c]);
@@ -67,16 +108,14 @@ std::vector<TellingInput> FindTelling(const Guard& with, const Guard& without, c
       one.input.log_ratios.push_back(in[c] == out[c] ? 0.0
                                                      : std::clamp(ratio, -kCertain, kCertain));
     }
-    if (one.distance > kSame) found.push_back(std::move(one));
+    if (one.distance > kSame) found_.push_back(std::move(one));
   }
-  std::ranges::stable_sort(found, std::greater(), &Found::distance);
-  std::vector<TellingInput> telling;
-  for (Found& one : found) {
-    if (std::ssize(telling) == kTellingInputs) break;
-    telling.push_back(std::move(one.input));
-  }
-  return telling;
-}
+
+  const Guard &with_, &without_;
+  const Table& rows_;
+  Stream& stream_;
+  std::vector<Found> found_;
+};
 
 }  // namespace
 
@@ -113,7 +152,7 @@ Result<std::vector<Auditor::DeployedPair>> Auditor::DeployPrivate(double epsilon
       LUCID_ASSIGN(const Guard own_with, service(train_));
       LUCID_ASSIGN(const Guard own_without, service(rest));
       Stream stream(options_.seed, "telling inputs", static_cast<std::uint64_t>(target));
-      telling = FindTelling(own_with, own_without, train_, stream);
+      telling = TellingSearch(own_with, own_without, train_, stream).Run();
     }
     made[i].emplace(DeployedPair{target, std::move(with), std::move(without), std::move(telling)});
     const std::lock_guard lock(mutex);
@@ -156,7 +195,7 @@ Result<std::vector<Auditor::DeployedPair>> Auditor::DeployReduced(GuardKind guar
     LUCID_ASSIGN(Guard without,
                  Guard::Open(reduced_[static_cast<std::size_t>(i)], options, GuardKey::Random()));
     Stream stream(options_.seed, "telling inputs", static_cast<std::uint64_t>(target));
-    std::vector<TellingInput> telling = FindTelling(with, without, train_, stream);
+    std::vector<TellingInput> telling = TellingSearch(with, without, train_, stream).Run();
     pairs.push_back({target, std::move(with), std::move(without), std::move(telling)});
   }
   return pairs;
@@ -171,8 +210,7 @@ std::string Auditor::WhyNotDeployed(Method method) const {
     }
     return "";
   }
-  return method == Method::kSpatial ? "the game is played with the scalar and the exact guard"
-                                    : WhyNotReduced(manifest);
+  return WhyNotReduced(manifest);
 }
 
 Status Auditor::AttackDeployed(Method method, double epsilon) {
@@ -186,17 +224,24 @@ Status Auditor::AttackDeployed(Method method, double epsilon) {
   const bool full = HasDeclaredAccess(manifest);
   LUCID_ASSIGN(const auto pairs,
                full ? DeployPrivate(epsilon) : DeployReduced(*GuardOf(method), epsilon));
-  Game game{.rounds = std::ssize(pairs), .subject = {}, .oracle = {}};
+  // A pair of private services is played for once, with its own keys. Of a certified world only the
+  // draws are new: every answer draws for itself, as with a new key.
+  const std::int64_t worlds = std::ssize(pairs);
+  LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create({}));
+  Game game{.rounds = worlds * (full ? 1 : kKeysOfWorld), .subject = {}, .oracle = {}};
   game.subject = [&](std::int64_t round, Side) {
-    Subject subject = SubjectOf(targets_[pairs[round].target]);
-    subject.telling = pairs[round].telling;
+    Subject subject = SubjectOf(targets_[pairs[round % worlds].target]);
+    subject.telling = pairs[round % worlds].telling;
     return subject;
   };
   game.oracle = [&](std::int64_t round, Side side) -> Oracle {
-    const Guard& guard = side == Side::kIn ? pairs[round].with : pairs[round].without;
-    return [&guard](std::span<const float> input) -> Result<std::int32_t> {
+    const DeployedPair& pair = pairs[round % worlds];
+    return [&noise, &pair, side, full](std::span<const float> input) -> Result<std::int32_t> {
+      const Guard& guard = side == Side::kIn ? pair.with : pair.without;
       std::vector<float> x(input.begin(), input.end());
-      return guard.Canonicalize(x).ok() ? guard.Label(x) : kRefused;
+      if (!guard.Canonicalize(x).ok()) return kRefused;
+      if (full) return guard.Label(x);
+      return guard.Ask(x, Budget::kLeft, Draw{noise.Next(), noise.Next(), noise.Next()}).label;
     };
   };
   for (const AuditAttack attack : kAttacks) {

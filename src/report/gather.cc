@@ -11,10 +11,13 @@
 #include "evaluation/guard_files.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/native/bound.h"
+#include "lucid/promise/promise.h"
 #include "lucid/report/report.h"
 
 namespace lucid {
 namespace {
+
+constexpr std::int64_t kBesideGrid = 80;  // points per axis of the smaller picture
 
 class Gathering {
  public:
@@ -23,6 +26,16 @@ class Gathering {
       : options_(options), progress_(progress), stop_(std::move(stop)), ensemble_(ensemble) {
     report_.run = run;
     report_.manifest = ensemble.manifest();
+  }
+
+  // What a page needs of a run that it shows beside another one.
+  Result<Report> RunBeside() {
+    FindDataset();
+    LUCID_TRY(FindCertificate());
+    LUCID_TRY(FindEvaluation());
+    LUCID_TRY(FindAudit());
+    LUCID_TRY(DrawPlane());
+    return std::move(report_);
   }
 
   Result<Report> Run() {
@@ -259,6 +272,11 @@ class Gathering {
       leak.threads = options_.threads;
       LUCID_ASSIGN(report_.leak.value,
                    ComputeLeakMap(ensemble_, *report_.dataset, leak, progress_, stop_));
+      if (HasDeclaredAccess(report_.manifest)) {
+        report_.declared =
+            ComputeDeclaredRegion(*report_.leak, report_.manifest.declared->bound(),
+                                  Evaluator(ensemble_.network()).ConfidenceErrorBound());
+      }
     }
     if (!report_.leak || !report_.certificate) {
       report_.regions.missing = report_.leak ? report_.certificate.missing : report_.leak.missing;
@@ -292,7 +310,19 @@ class Gathering {
 Result<Report> GatherReport(const std::string& run, const ReportOptions& options,
                             const ProgressCallback& progress, std::stop_token stop) {
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run, progress));
-  return Gathering(run, options, progress, std::move(stop), ensemble).Run();
+  LUCID_ASSIGN(Report report, Gathering(run, options, progress, stop, ensemble).Run());
+  if (options.beside.empty()) return report;
+  LUCID_ASSIGN(const Ensemble other, Ensemble::Open(options.beside, progress));
+  if (other.manifest().train_digest != ensemble.manifest().train_digest) {
+    return Mismatch(fmt::format("'{}' was trained on other rows than '{}'", options.beside, run));
+  }
+  ReportOptions beside = options;
+  beside.certificate.clear();
+  beside.leak.grid = std::min(options.leak.grid, kBesideGrid);
+  LUCID_ASSIGN(Report of_other,
+               Gathering(options.beside, beside, progress, stop, other).RunBeside());
+  report.beside = std::make_shared<const Report>(std::move(of_other));
+  return report;
 }
 
 }  // namespace lucid

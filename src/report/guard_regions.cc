@@ -29,6 +29,10 @@ std::int64_t GuardRegion::noised() const {
   return std::ranges::count_if(values, [](double value) { return value >= 0; });
 }
 
+GuardRegion ComputeDeclaredRegion(const LeakMap& map, double bound, double network_error) {
+  return RegionOf(map, network_error, [bound](std::int32_t, std::size_t) { return bound; });
+}
+
 GuardRegions ComputeGuardRegions(const LeakMap& map, const Certificate& certificate,
                                  const SpatialBounds* spatial) {
   GuardRegions regions;

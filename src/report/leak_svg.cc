@@ -117,12 +117,12 @@ class Picture {
       : map_(map), dataset_(dataset), enlarged_(Enlarged(map)) {}
 
   // One guard: what it noises, and within it what leaks.
-  std::string DrawGuard(std::string_view name, std::span<const double> noised,
-                        std::int64_t points) {
+  std::string DrawGuard(std::string_view name, std::string_view caption,
+                        std::span<const double> noised, std::int64_t points) {
     const View view = {.left = 1, .top = 1, .size = 318, .clip_id = name};
     Add("<figure><svg class=\"lm\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 320 320\" "
-        "role=\"img\" aria-label=\"What the {} guard noises\">\n",
-        name);
+        "role=\"img\" aria-label=\"What {} noises\">\n",
+        caption);
     Add("<clipPath id=\"guard-{0}\"><rect x=\"{1}\" y=\"{1}\" width=\"{2}\" "
         "height=\"{2}\"/></clipPath>\n<g clip-path=\"url(#guard-{0})\">\n",
         name, view.left, view.size);
@@ -133,7 +133,7 @@ class Picture {
     Add("<path class=\"lm-boundary\" d=\"{}\"/>\n</g>\n", BoundaryData(view, map_.network));
     Square("lm-frame", view.left, view.top, view.size);
     Add("</svg>\n<figcaption><strong>{}</strong> noises {} of all inputs</figcaption></figure>\n",
-        name, Percent(points, map_.points()));
+        caption, Percent(points, map_.points()));
     return std::move(out_);
   }
 
@@ -437,16 +437,28 @@ std::string LeakSvgElement(const LeakMap& map, const Dataset& dataset, const std
   return Picture(map, dataset).Draw(style);
 }
 
+GuardRegion LeakingRegion(const LeakMap& map) {
+  GuardRegion region;
+  region.values.resize(map.margin.size());
+  std::ranges::transform(map.margin, region.values.begin(), std::negate{});
+  return region;
+}
+
+std::string NoisedPanel(const LeakMap& map, const Dataset& dataset, const std::string& id,
+                        std::string_view caption, const GuardRegion* noised) {
+  const std::vector<double> nowhere(map.margin.size(), -1.0);
+  return Picture(map, dataset)
+      .DrawGuard(id, caption, noised != nullptr ? noised->values : nowhere,
+                 noised != nullptr ? noised->noised() : 0);
+}
+
 std::string GuardPanels(const LeakMap& map, const Dataset& dataset, const GuardRegions& regions) {
-  std::string panels =
-      Picture(map, dataset).DrawGuard("scalar", regions.scalar.values, regions.scalar.noised());
+  std::string panels = NoisedPanel(map, dataset, "scalar", "scalar", &regions.scalar);
   if (regions.spatial) {
-    panels += Picture(map, dataset)
-                  .DrawGuard("spatial", regions.spatial->values, regions.spatial->noised());
+    panels += NoisedPanel(map, dataset, "spatial", "spatial", &*regions.spatial);
   }
-  std::vector<double> leaking(map.margin.size());
-  std::ranges::transform(map.margin, leaking.begin(), std::negate{});
-  return panels + Picture(map, dataset).DrawGuard("exact", leaking, map.leaking());
+  const GuardRegion leaking = LeakingRegion(map);
+  return panels + Picture(map, dataset).DrawGuard("exact", "exact", leaking.values, map.leaking());
 }
 
 std::string LeakSvg(const LeakMap& map, const Dataset& dataset) {

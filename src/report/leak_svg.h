@@ -26,6 +26,13 @@ std::string LeakSvgElement(const LeakMap& map, const Dataset& dataset, const std
 // <figure> of its own, named by the guard and the share of the grid that it noises.
 std::string GuardPanels(const LeakMap& map, const Dataset& dataset, const GuardRegions& regions);
 
+// One such square: `id` is unique on the page, `caption` goes before "noises ... of all inputs".
+// Without `noised`: what leaks, and nothing that is noised.
+std::string NoisedPanel(const LeakMap& map, const Dataset& dataset, const std::string& id,
+                        std::string_view caption, const GuardRegion* noised);
+// What the exact guard noises on the grid: where the map leaks.
+GuardRegion LeakingRegion(const LeakMap& map);
+
 // Class c has the colours "lm-region-k" and "lm-dot-k" with k = c modulo this.
 inline constexpr int kClassColours = 6;
 

@@ -68,6 +68,14 @@ overflow-wrap:anywhere}
 .note{background:var(--note);border-left:4px solid var(--note-line);border-radius:6px;
 padding:14px 18px;margin:18px 0}
 .note :last-child{margin-bottom:0}
+.game{display:grid;grid-template-columns:minmax(150px,26%) 1fr;gap:6px 14px;align-items:center;
+margin:10px 6px}
+.game>span{font-size:14px;line-height:1.35}
+.game .bar{position:relative;background:var(--line);border-radius:6px;height:26px}
+.game .bar i{position:absolute;left:0;top:0;bottom:0;border-radius:6px;background:var(--good)}
+.game .bar i.loud{background:var(--loud)}
+.game .bar u{position:absolute;top:-3px;bottom:-3px;width:0;border-left:2px dashed var(--text)}
+.game .bar b{position:absolute;right:8px;top:2px;font-size:14px;color:var(--text)}
 footer{margin-top:56px;color:var(--quiet);font-size:14px}
 @media (max-width:600px){
 main{padding:28px 16px 48px}h1{font-size:26px}.lede{font-size:17px}

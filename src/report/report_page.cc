@@ -12,6 +12,7 @@
 #include "report/leak_svg.h"
 #include "report/markup.h"
 #include "report/page_style.h"
+#include "report/promise_section.h"
 #include "report/report_charts.h"
 
 namespace lucid {
@@ -50,6 +51,7 @@ class Page {
   std::string Write() {
     Head();
     Opening();
+    if (report_.beside) Add("{}", PromisesSection(report_));
     Certified();
     Cost();
     Confidence();
@@ -195,6 +197,11 @@ class Page {
         audit.rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
     const auto broken =
         std::ranges::count_if(audit.rows, [](const AuditRow& row) { return !row.holds; });
+    const auto lost = std::ranges::count_if(audit.rows, &AuditRow::lost);
+    if (lost > 0) {
+      Figure("loud", fmt::format("{} lost", lost),
+             "games against real services without a unit, which the promise labels does not cover");
+    }
     Figure(broken == 0 ? "good" : "loud", fmt::format("{} of {}", claims - broken, claims),
            "claims of privacy hold against the attacks");
   }
@@ -323,6 +330,8 @@ class Page {
       Add("<div class=\"note\"><p><strong>A claim does not hold.</strong> See the rows in the loud "
           "colour.</p></div>\n");
     }
+    if (!report_.beside) Add("{}", DeployedPicture({&report_}));
+    Add("{}", ChecksTable(*report_.audit));
     Table("audit_summary");
     Add("<details><summary>All {} attacks</summary>\n", report_.audit->rows.size());
     Table("audit");

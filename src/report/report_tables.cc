@@ -223,8 +223,11 @@ ReportTable AuditTable(const Report& report) {
                     .rows = {}};
   for (const AuditRow& row : report.audit->rows) {
     const bool claims = !std::isnan(row.claimed);
-    Cell verdict = Text(!claims ? "-" : row.holds ? "holds" : "does not hold");
-    verdict.loud = claims && !row.holds;
+    Cell verdict = Text(row.not_covered() ? "not covered"
+                        : !claims         ? "-"
+                        : row.holds       ? "holds"
+                                          : "does not hold");
+    verdict.loud = (claims && !row.holds) || row.lost();
     table.rows.push_back({Text(NameOf(row.attack)), Text(row.access),
                           Text(row.world ? NameOf(*row.world) : "-"), Figures(row.epsilon, 4),
                           Count(row.queries), Number(row.auc, 3), Number(row.advantage, 3),

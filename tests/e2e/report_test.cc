@@ -31,6 +31,10 @@ TEST(Demo, RunsTheWholeLineAndAgain) {
   const std::string page = ReadBytes(scratch / "demo/report.html");
   EXPECT_THAT(page, Not(HasSubstr("class=\"missing\"")));
   EXPECT_THAT(page, HasSubstr("What each guard noises"));
+  EXPECT_THAT(page, HasSubstr("Two promises, side by side"));
+  EXPECT_THAT(page, HasSubstr("The game of two services"));
+  EXPECT_THAT(page, HasSubstr("computed again")) << "or the checks of the private run are nowhere";
+  EXPECT_THAT(json.at("private_promise").get<std::string>(), HasSubstr("full"));
 
   const Outcome again = RunLucid(command, options);
   ASSERT_EQ(again.code, 0) << again;

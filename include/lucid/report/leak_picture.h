@@ -37,4 +37,7 @@ struct GuardRegions {
 GuardRegions ComputeGuardRegions(const LeakMap& map, const Certificate& certificate,
                                  const SpatialBounds* spatial);
 
+// The same of one declared bound for all classes; `network_error`: of N's computed confidence.
+GuardRegion ComputeDeclaredRegion(const LeakMap& map, double bound, double network_error);
+
 }  // namespace lucid

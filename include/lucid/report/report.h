@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -26,6 +27,7 @@ namespace lucid {
 
 struct ReportOptions {
   std::string certificate;  // empty: RUN/certificate.json
+  std::string beside;       // another run on the same data, to compare promises with; empty: none
   LeakMapOptions leak;      // of the picture of a run with two features; its threads do not count
   int threads = 0;          // 0: all cores
 };
@@ -88,6 +90,10 @@ struct Report {
   Part<LeakMap> leak;
   Part<GuardRegions> regions;
   Part<std::vector<BoundStep>> bound_steps;
+  // The bounds that a private run's service has, on the grid of `leak`: what it noises.
+  std::optional<GuardRegion> declared;
+  // The run of ReportOptions::beside: its data, certificate, evaluation, audit and pictures only.
+  std::shared_ptr<const Report> beside;
 };
 
 // Reads what the commands before left in the run folder, and computes what is cheap: guards' view
