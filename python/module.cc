@@ -357,7 +357,7 @@ std::string Bound(const std::string& run, double time_limit, double gap, const s
   auto& native = std::get<NativeBoundOptions>(options.engine);
   native.time_limit = time_limit;
   native.gap = gap;
-  native.domain = domain;
+  native.domain = Value(DomainNamed(domain));
   native.threads = threads;
   native.journal = (std::filesystem::path(run) / kCertificateFile).string() + ".journal";
   native.resume = std::filesystem::exists(native.journal);

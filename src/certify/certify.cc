@@ -132,7 +132,7 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   const auto* native = std::get_if<NativeBoundOptions>(&recorded.engine);
   LUCID_ASSIGN(EarlierBounds earlier,
                EarlierBounds::Find(summary.path, native != nullptr ? native->proof : "", ensemble,
-                                   native != nullptr ? native->domain : "box"));
+                                   native != nullptr ? native->domain : DomainKind::kBox));
   LUCID_ASSIGN(summary.certificate, Compute(ensemble, recorded, progress, stop));
   summary.certificate.declared = options.declared;
   LUCID_ASSIGN(summary.kept, earlier.Improve(summary.certificate, options.bound().gap));

@@ -40,7 +40,7 @@ bool NoTighter(const Certificate& a, const Certificate& b) {
 }  // namespace
 
 Result<EarlierBounds> EarlierBounds::Find(const std::string& path, const std::string& proof,
-                                          const Ensemble& ensemble, const std::string& domain) {
+                                          const Ensemble& ensemble, DomainKind domain) {
   EarlierBounds bounds;
   bounds.proof_ = proof;
   bounds.kept_ = proof.empty() ? "" : proof + ".kept";

@@ -8,6 +8,7 @@
 
 #include "lucid/base/result.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/data/domain.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
@@ -18,7 +19,7 @@ class EarlierBounds {
   // another name while a new one is written to `proof` (empty: none will be). Whatever else is
   // there counts as none. Errors: kIo.
   static Result<EarlierBounds> Find(const std::string& path, const std::string& proof,
-                                    const Ensemble& ensemble, const std::string& domain);
+                                    const Ensemble& ensemble, DomainKind domain);
 
   // Makes `made` the best of both: of every class the smaller upper bound, with the proof that goes
   // with it, and the larger lower bound with its witness. Where only one of them is proved, bounds

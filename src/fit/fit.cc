@@ -196,7 +196,7 @@ class Fitting {
     native.command = options_.command;
     native.journal = path + ".journal";
     native.resume = true;
-    native.domain = WantsFull(options_) ? "box" : "schema";
+    native.domain = WantsFull(options_) ? DomainKind::kBox : DomainKind::kSchema;
     if (const auto& declared = ensemble->manifest().declared) {
       certify.declared = DeclaredDecision{
           declared->r,
@@ -397,11 +397,12 @@ class Fitting {
   }
 
   Result<Promise> PromiseThrough(GuardKind guard, double epsilon) const {
-    return PromiseOfRun(summary_.run, "",
-                        {.scalar = guard == GuardKind::kScalar,
-                         .domain = summary_.certificate ? summary_.certificate->domain : "box",
-                         .epsilon = epsilon,
-                         .trusted = summary_.standing == Standing::kChecked});
+    return PromiseOfRun(
+        summary_.run, "",
+        {.scalar = guard == GuardKind::kScalar,
+         .domain = summary_.certificate ? summary_.certificate->domain : DomainKind::kBox,
+         .epsilon = epsilon,
+         .trusted = summary_.standing == Standing::kChecked});
   }
 
   const FitOptions& options_;
