@@ -20,7 +20,7 @@ const checks = {
   async 'has every section, and its charts have marks'() {
     const page = await open();
     const headings = await page.locator('h2').allTextContents();
-    assert.deepEqual(headings, ['What is certified', 'What privacy costs',
+    assert.deepEqual(headings, ['Two promises, side by side', 'What is certified', 'What privacy costs',
       'Confidence of every test row', 'The plane of inputs', 'Bounds over time',
       'Rows that matter most', 'Attacks', 'Where it comes from']);
     assert.equal(await page.locator('.trio figure').count(), 3, 'a panel for each guard');
