@@ -23,7 +23,8 @@ const checks = {
     assert.deepEqual(headings, ['Two promises, side by side', 'What is certified', 'What privacy costs',
       'Confidence of every test row', 'The plane of inputs', 'Bounds over time',
       'Rows that matter most', 'Attacks', 'Where it comes from']);
-    assert.equal(await page.locator('.trio figure').count(), 3, 'a panel for each guard');
+    assert.equal(await page.locator('.trio figure').count(), 6,
+      'three noised sets side by side, and a panel for each guard');
     for (const mark of ['.dot.m-scalar', '.dot.m-exact', '.points', '.beta', '.line.upper',
       '.lm-leak', '.lm-noised']) {
       assert.ok(await page.locator(mark).count() > 0, mark);
