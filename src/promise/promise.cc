@@ -178,7 +178,10 @@ std::string Promise::PublicStatement() const {
     return "Everything that clients of this service ever see is (" +
            fmt::format("epsilon {}, delta {:.3g}", full_->epsilon, full_->delta) +
            ")-differentially private for adding or removing one unit of the training data, for any "
-           "number of questions of all clients together.";
+           "number of questions of all clients together." +
+           (chosen_after_looking() ? " What is served was chosen after looking at the training "
+                                     "data; that choice is not covered."
+                                   : "");
   }
   if (labels_) {
     return "As long as the set of noised inputs is held fixed, the labels of this service do not "

@@ -127,6 +127,16 @@ TEST(PromiseTest, OpeningOnlyIfCertifiedIsSaid) {
   EXPECT_EQ(PromiseOf(run, &certificate).Title(), "labels+full");
 }
 
+TEST(PromiseTest, ASchemaFromTheDataIsSaidToOperatorsAndToClients) {
+  Manifest run = PrivateManifest();
+  EXPECT_THAT(PromiseOf(run, nullptr).PublicStatement(), testing::Not(HasSubstr("after looking")));
+  run.after_looking = "the schema";
+  const Promise promise = PromiseOf(run, nullptr);
+  EXPECT_EQ(promise.Title(), "full, chosen after looking");
+  EXPECT_THAT(promise.Lines().front(), HasSubstr("the schema came from the data"));
+  EXPECT_THAT(promise.PublicStatement(), HasSubstr("chosen after looking"));
+}
+
 TEST(PromiseTest, RequireNamesWhatIsMissing) {
   const Promise full = PromiseOf(PrivateManifest(), nullptr);
   EXPECT_TRUE(full.Require(WantedPromise::kWhatever).ok());
