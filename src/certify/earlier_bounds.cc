@@ -53,18 +53,22 @@ Result<EarlierBounds> EarlierBounds::Find(const std::string& path, const std::st
       std::ssize(found->classes) != manifest.schema.classes()) {
     return bounds;
   }
-  bounds.earlier_ = *found;
-  if (!found->proof || proof.empty()) return bounds;
+  // A bound that nothing proves may come from a version with a mistake, or from anybody's hand.
+  if (!found->proof) return bounds;
+  const fs::path file = fs::path(path).parent_path() / found->proof->file;
+  if (proof.empty()) {
+    if (IsFile(file.string(), found->proof->digest)) bounds.earlier_ = *found;
+    return bounds;
+  }
   // Killed between the new proof and its certificate: the earlier proof is there by its other name.
   if (IsFile(bounds.kept_, found->proof->digest)) {
     LUCID_TRY(RenameDurably(bounds.kept_, proof));
   }
   std::error_code ignored;
   fs::remove(bounds.kept_, ignored);
-  const bool beside = fs::path(path).parent_path() / found->proof->file == fs::path(proof);
-  if (!beside || !IsFile(proof, found->proof->digest)) return bounds;
+  if (file != fs::path(proof) || !IsFile(proof, found->proof->digest)) return bounds;
   LUCID_TRY(Link(proof, bounds.kept_));
-  bounds.proved_ = true;
+  bounds.earlier_ = *found;
   return bounds;
 }
 
@@ -73,10 +77,9 @@ Result<std::vector<std::int32_t>> EarlierBounds::Improve(Certificate& made, doub
   const Certificate& earlier = *earlier_;
   std::vector<std::int32_t> stay;
   std::vector<bool> keep;
-  const bool mixable = proved_ == made.proof.has_value() &&
-                       earlier.member_error == made.member_error &&
+  const bool mixable = made.proof.has_value() && earlier.member_error == made.member_error &&
                        earlier.network_error == made.network_error;
-  const bool whole = !mixable && proved_ && NoTighter(made, earlier);
+  const bool whole = !mixable && NoTighter(made, earlier);
   for (std::size_t c = 0; c < made.classes.size(); ++c) {
     const ClassBound &old = earlier.classes[c], &now = made.classes[c];
     keep.push_back((mixable || whole) && old.beta_upper <= now.beta_upper);
@@ -106,17 +109,14 @@ Result<std::vector<std::int32_t>> EarlierBounds::Improve(Certificate& made, doub
     now = std::move(best);
   }
   // Nothing is new: the file stays as it is, and with it the checker's receipt.
-  if (all && !lower_found && earlier.declared.has_value() == made.declared.has_value()) {
-    made = earlier;
-  }
+  if (all && !lower_found && earlier.declared == made.declared) made = earlier;
   return stay;
 }
 
 Status EarlierBounds::MixProofs(const std::vector<bool>& keep, Certificate& made) const {
-  if (!proved_) return Ok();
   if (std::ranges::all_of(keep, std::identity())) {
     made.proof = earlier_->proof;
-    return RenameDurably(kept_, proof_);
+    return kept_.empty() ? Ok() : RenameDurably(kept_, proof_);
   }
   if (std::ranges::any_of(keep, std::identity())) {
     LUCID_ASSIGN(const ProofFile old, ProofFile::Open(kept_));

@@ -122,6 +122,49 @@ TEST_F(BoundTest, TheBetterBoundOfEveryClassStaysWithItsPartOfTheProof) {
   EXPECT_EQ(Certificate("r/certificate.json")["domain"], "schema");
 }
 
+// It may come from a version with a mistake, or from anybody's hand.
+TEST_F(BoundTest, AnEarlierBoundThatNothingProvesIsNotKept) {
+  MakeRun("r", "2x6");
+  const std::string path = folder_ / "r/certificate.json";
+  for (const char* bound : {"bound r --no-proof", "bound r"}) {
+    ASSERT_EQ(Run("bound r --no-proof").code, 0);
+    const lucid::Certificate right = LoadCertificate(path).value();
+    lucid::Certificate certificate = right;
+    for (ClassBound& of_class : certificate.classes) {
+      of_class.beta_upper *= 0.03;
+      of_class.beta_lower = 0;
+      of_class.witness.reset();
+    }
+    ASSERT_TRUE(SaveCertificate(certificate, path).ok());
+    ASSERT_EQ(Run(bound).code, 0) << bound;
+    const lucid::Certificate found = LoadCertificate(path).value();
+    for (std::size_t c = 0; c < right.classes.size(); ++c) {
+      EXPECT_GT(found.classes[c].beta_upper, 0.9 * right.classes[c].beta_upper) << bound;
+    }
+  }
+}
+
+TEST_F(BoundTest, AHastyBoundWithoutAProofDoesNotReplaceAProvedOne) {
+  MakeRun("r", "3x20");
+  ASSERT_EQ(Run("bound r").code, 0);
+  const std::string proved = ReadBytes(folder_ / "r/certificate.json");
+  const Outcome hasty = Run("bound r --no-proof --time-limit 1ms");
+  EXPECT_EQ(hasty.code, 0) << hasty;
+  EXPECT_EQ(ReadBytes(folder_ / "r/certificate.json"), proved);
+  EXPECT_EQ(Check("r/certificate.json", "r").code, 0);
+}
+
+// Bounds that stay do not answer for another question.
+TEST_F(BoundTest, AnotherDeclaredBoundGetsItsOwnAnswer) {
+  MakeRun("r", "2x6");
+  ASSERT_EQ(Run("bound r").code, 0);
+  EXPECT_EQ(Run("bound r --declare 100").code, 0);
+  const Outcome refuted = Run("bound r --declare 1e-6");
+  EXPECT_EQ(refuted.code, 1) << refuted;
+  EXPECT_EQ(Certificate("r/certificate.json")["declared"]["outcome"], "refuted");
+  EXPECT_EQ(Run("bound r --declare 100").code, 0);
+}
+
 TEST_F(BoundTest, ASecondIsEnoughForAValidBoundAndExitCode3) {
   MakeRun("r", "3x40");
   const Outcome outcome = Run("bound r --engine milp --variant HMB --time-limit 1s");

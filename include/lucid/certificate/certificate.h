@@ -70,6 +70,8 @@ struct DeclaredDecision {
   double r = 0;                // the share of N's median confidence that was declared
   std::vector<double> bounds;  // one per class, in order
   bool after_looking = false;  // not the ones of the manifest: chosen when more was known
+
+  bool operator==(const DeclaredDecision&) const = default;
 };
 
 // What computed the bounds: the native engine, or the paper's.
