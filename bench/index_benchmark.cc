@@ -20,6 +20,7 @@
 #include "lucid/native/bound.h"
 #include "native/engine.h"
 #include "random/stream.h"
+#include "support/brute_force.h"
 
 namespace lucid {
 namespace {
@@ -33,24 +34,6 @@ struct Options {
 struct InputSet {
   std::string name;
   std::vector<std::vector<float>> inputs;
-};
-
-class BruteForce {
- public:
-  explicit BruteForce(const Ensemble& ensemble) : network_(ensemble.network()) {
-    for (std::int64_t i = 0; i < ensemble.members(); ++i) members_.emplace_back(ensemble.Member(i));
-  }
-  const Evaluator& network() const { return network_; }
-  const std::vector<Evaluator>& members() const { return members_; }
-  bool AnyMemberDisagrees(std::span<const float> x) const {
-    const std::int32_t label = network_.Decide(x).label;
-    return std::ranges::any_of(
-        members_, [&](const Evaluator& member) { return member.Decide(x).label != label; });
-  }
-
- private:
-  Evaluator network_;
-  std::vector<Evaluator> members_;
 };
 
 // ---- inputs ------------------------------------------------------------------------------------
@@ -118,8 +101,8 @@ Result<MemberIndex> IndexFor(const Ensemble& ensemble, const Options& options) {
   }
   const Clock::time_point start = Clock::now();
   LUCID_ASSIGN(const double error, LargestError(EnsembleMembers(ensemble), 0));
-  LUCID_ASSIGN(const auto upper, BoundMembers(ensemble, error));
-  LUCID_ASSIGN(MemberIndex index, MemberIndex::Build(ensemble, upper, error));
+  LUCID_ASSIGN(const MemberBounds bounds, BoundMembers(ensemble, error));
+  LUCID_ASSIGN(MemberIndex index, MemberIndex::Build(ensemble, bounds.upper, error));
   fmt::print("index built in {:.2f} s\n", SecondsSince(start));
   return index;
 }

@@ -35,12 +35,16 @@ install(FILES ${PROJECT_BINARY_DIR}/lucidConfig.cmake ${PROJECT_BINARY_DIR}/luci
   cmake/FindGMP.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake cmake/Findhighs.cmake
   cmake/Findlibzip.cmake
   DESTINATION ${_package_dir})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
-# The server as a system service.
-configure_file(contrib/lucid.service.in ${PROJECT_BINARY_DIR}/lucid.service @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/lucid.service DESTINATION lib/systemd/system)
-install(FILES contrib/lucid.sysusers DESTINATION lib/sysusers.d RENAME lucid.conf)
+# The server as a system service. The prefix is known when it is installed: a package has another.
+install(CODE "
+  set(CMAKE_INSTALL_FULL_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/contrib/lucid.service.in\"
+    \"${PROJECT_BINARY_DIR}/lucid.service\" @ONLY)" COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/lucid.service DESTINATION lib/systemd/system COMPONENT program)
+install(FILES contrib/lucid.sysusers DESTINATION lib/sysusers.d RENAME lucid.conf
+  COMPONENT program)
 
 # One name for all that a folder builds, whoever adds to it: what `./dev build` and `bench` ask for.
 function(lucid_group NAME DIRECTORY)

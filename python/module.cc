@@ -6,14 +6,17 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <future>
 #include <stop_token>
 #include <thread>
 
+#include "base/files.h"
 #include "lucid/base/version.h"
 #include "lucid/data/encoder.h"
 #include "lucid/data/infer_schema.h"
+#include "lucid/data/units.h"
 #include "lucid/lucid.h"
 #include "numeric/floating_point.h"
 
@@ -25,8 +28,7 @@ namespace {
 using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
 using Labels = py::array_t<std::int32_t>;
 
-// ---- errors
-// --------------------------------------------------------------------------------------
+// ---- errors ----
 
 // The classes of python/lucid/_errors.py, by the kind of error.
 const char* ClassOf(ErrorKind kind) {
@@ -60,8 +62,7 @@ void Demand(const Status& status) {
   if (!status.ok()) Throw(status.error());
 }
 
-// ---- long work
-// -----------------------------------------------------------------------------------
+// ---- long work ----
 
 // Hands progress to a Python callable: callback(what, done, total). What the callable raises asks
 // for a stop, and is raised when the work has ended.
@@ -126,8 +127,7 @@ auto Run(py::object callback, const Work& work) {
   return Value(std::move(result));
 }
 
-// ---- data
-// ----------------------------------------------------------------------------------------
+// ---- data ----
 
 // The table's own memory, read only; the array keeps the data set alive.
 py::array Features(const py::object& owner, const Table& table) {
@@ -143,14 +143,14 @@ py::array Classes(const py::object& owner, const Table& table) {
 
 void AddData(py::module_& module) {
   py::class_<Dataset>(module, "Dataset")
-      .def(py::init([](const std::string& folder, bool clip) {
+      .def(py::init([](const std::string& folder, bool clip, std::int64_t rows) {
              Result<Dataset> dataset = [&] {
                const py::gil_scoped_release unlocked;
-               return LoadDataset(folder, {.clip = clip});
+               return LoadDataset(folder, {.clip = clip, .max_rows = rows});
              }();
              return Value(std::move(dataset));
            }),
-           py::arg("folder"), py::arg("clip") = false)
+           py::arg("folder"), py::arg("clip") = false, py::arg("rows") = 0)
       .def_readonly("folder", &Dataset::directory)
       .def_property_readonly(
           "train_x",
@@ -169,6 +169,23 @@ void AddData(py::module_& module) {
                              [](const Dataset& d) { return d.schema.label().categories; })
       .def_property_readonly("feature_names",
                              [](const Dataset& d) { return d.schema.feature_names(); })
+      .def_property_readonly("units",
+                             [](const Dataset& d) {
+                               std::vector<std::vector<std::int64_t>> rows;
+                               for (Unit& unit : UnitsOf(d.train, TableKeys::Of(d.train))) {
+                                 rows.push_back(std::move(unit.rows));
+                               }
+                               return rows;
+                             })
+      .def_property_readonly("row_ids",
+                             [](const Dataset& d) {
+                               const TableKeys keys = TableKeys::Of(d.train);
+                               py::array_t<std::int64_t> ids(d.train.rows());
+                               for (std::size_t i = 0; i < keys.rows.size(); ++i) {
+                                 std::memcpy(&ids.mutable_data()[i], keys.rows[i].bytes.data(), 8);
+                               }
+                               return ids;
+                             })
       .def_property_readonly("schema", [](const Dataset& d) { return d.schema.Canonical(); });
 
   module.def(
@@ -182,8 +199,12 @@ void AddData(py::module_& module) {
       py::arg("folder"), py::arg("rows"), py::arg("seed"));
 }
 
-// ---- from a run to labels
-// ------------------------------------------------------------------------
+// ---- from a run to labels ----
+
+// The guard's secret, as the programs have it, unless another file is given.
+std::string KeyFileOf(const std::string& run, const std::string& given) {
+  return given.empty() ? (std::filesystem::path(run) / "guard.key").string() : given;
+}
 
 class PythonGuard {
  public:
@@ -195,8 +216,7 @@ class PythonGuard {
           options.mechanism = Value(MechanismNamed(mechanism));
           options.epsilon = epsilon;
           Demand(options.Validate());
-          const std::string path =
-              key_file.empty() ? (std::filesystem::path(run) / "guard.key").string() : key_file;
+          const std::string path = KeyFileOf(run, key_file);
           // No key is made for what cannot be opened.
           if (!std::filesystem::exists(path)) Value(Guard::Open(run, options, GuardKey::Random()));
           return Value(Guard::Open(run, options, Value(GuardKey::LoadOrCreate(path))));
@@ -290,8 +310,13 @@ void AddGuard(py::module_& module) {
       .def_property_readonly("promise", &PythonGuard::promise);
 }
 
-// ---- the commands
-// --------------------------------------------------------------------------------
+// ---- the commands ----
+
+// Gives the field the option of this name, if there is one.
+template <typename Field>
+void Take(const py::dict& options, const char* name, Field& field) {
+  if (options.contains(name)) field = options[name].cast<Field>();
+}
 
 py::dict TrainDict(const TrainSummary& s) {
   py::dict dict;
@@ -313,28 +338,23 @@ py::dict Train(const Dataset& dataset, const std::string& run, const std::string
   EnsembleOptions ensemble;
   ensemble.train = Value(TrainOptions::Preset(preset));
   TrainOptions& train = ensemble.train;
-  const auto number = [&options](const char* name, auto& field) {
-    if (!options.contains(name)) return false;
-    field = options[name].cast<std::remove_reference_t<decltype(field)>>();
-    return true;
-  };
-  number("expected_rows", train.expected_rows);
-  number("epsilon", train.epsilon);
-  number("delta", train.delta);
+  Take(options, "expected_rows", train.expected_rows);
+  Take(options, "epsilon", train.epsilon);
+  Take(options, "delta", train.delta);
   if (train.method != TrainOptions::Method::kPlain) {
     train = RecipeFor(train, train.expected_rows > 0 ? train.expected_rows
                                                      : RoundedToOneDigit(dataset.train.rows()));
   }
-  number("batch", train.batch);
-  number("epochs", train.epochs);
-  number("lr", train.rate);
-  number("weight_decay", train.weight_decay);
-  number("momentum", train.momentum);
-  number("clip_norm", train.clip);
-  number("rows_per_unit", train.rows_per_unit);
-  ensemble.declare = train.method == TrainOptions::Method::kPrivate ? 0.05 : 0;
-  number("declare", ensemble.declare);
-  number("members", ensemble.members);
+  Take(options, "batch", train.batch);
+  Take(options, "epochs", train.epochs);
+  Take(options, "lr", train.rate);
+  Take(options, "weight_decay", train.weight_decay);
+  Take(options, "momentum", train.momentum);
+  Take(options, "clip_norm", train.clip);
+  Take(options, "rows_per_unit", train.rows_per_unit);
+  ensemble.declare = train.method == TrainOptions::Method::kPrivate ? kDeclaredShare : 0;
+  Take(options, "declare", ensemble.declare);
+  Take(options, "members", ensemble.members);
   ensemble.seed_from_entropy = !seed.has_value();
   train.seed = seed.value_or(0);
   ensemble.resume = true;
@@ -349,6 +369,23 @@ py::dict Train(const Dataset& dataset, const std::string& run, const std::string
       }));
 }
 
+py::dict Import(const Dataset& dataset, const std::string& network, const std::string& members,
+                const std::string& run, const std::string& arch, bool partial, int threads,
+                py::object progress) {
+  ImportOptions options;
+  options.partial = partial;
+  options.threads = threads;
+  options.command = {"python", "lucid.import_networks"};
+  if (!arch.empty()) {
+    options.architecture =
+        Value(Architecture::FromName(arch, dataset.features(), dataset.classes()));
+  }
+  return TrainDict(
+      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+        return ImportEnsemble(dataset, network, members, options, run, told, std::move(stop));
+      }));
+}
+
 // The certificate, as JSON.
 std::string Bound(const std::string& run, double time_limit, double gap, const std::string& domain,
                   int threads, py::object progress) {
@@ -359,15 +396,11 @@ std::string Bound(const std::string& run, double time_limit, double gap, const s
   native.gap = gap;
   native.domain = Value(DomainNamed(domain));
   native.threads = threads;
-  native.journal = (std::filesystem::path(run) / kCertificateFile).string() + ".journal";
+  native.journal = JournalPath((std::filesystem::path(run) / kCertificateFile).string());
   native.resume = std::filesystem::exists(native.journal);
   native.command = {"python", "lucid.bound"};
-  if (const auto& declared = ensemble.manifest().declared) {
-    options.declared = DeclaredDecision{
-        declared->r,
-        std::vector<double>(static_cast<std::size_t>(ensemble.manifest().schema.classes()),
-                            declared->bound()),
-        false};
+  if (ensemble.manifest().declared) {
+    options.declared = OwnDecision(ensemble.manifest());
     options.index = options.spatial = false;
   }
   const CertifySummary made =
@@ -414,27 +447,55 @@ std::string EvaluateRun(const std::string& run, const std::vector<std::string>& 
   return EvaluationJson(evaluation);
 }
 
+// The result, as JSON, which is RUN/audit.json, too. `scratch`: a folder of the caller's.
+std::string AuditOfRun(const std::string& run, const py::dict& given, const std::string& scratch,
+                       int threads, py::object progress) {
+  AuditOptions options;
+  std::vector<std::string> attacks, games, accesses;
+  Take(given, "attacks", attacks);
+  Take(given, "games", games);
+  Take(given, "accesses", accesses);
+  Take(given, "epsilons", options.epsilons);
+  Take(given, "targets", options.targets);
+  Take(given, "duplicates", options.duplicates);
+  Take(given, "retrained", options.retrained);
+  Take(given, "deployed", options.deployed);
+  Take(given, "seed", options.seed);
+  if (bool http = false; Take(given, "http", http), http) options.http.emplace();
+  for (const std::string& name : attacks) options.attacks.push_back(Value(AttackNamed(name)));
+  for (const std::string& name : games) options.games.push_back(Value(WorldNamed(name)));
+  for (const std::string& name : accesses) options.accesses.push_back(Value(MethodNamed(name)));
+  options.scratch = scratch;
+  options.threads = threads;
+  Demand(options.Validate());
+  const Dataset dataset = Value(LoadRunData(Value(OpenRunNetwork(run)).manifest));
+  Audit audit = Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
+    return RunAudit(run, dataset.train, dataset.test, options, told, std::move(stop));
+  });
+  audit.command = {"python", "lucid.audit"};
+  const std::string json = AuditJson(audit);
+  Demand(WriteFileAtomically((std::filesystem::path(run) / kAuditFile).string(), json));
+  return json;
+}
+
 std::string FitCsv(const std::string& csv, const std::string& label, const std::string& run,
                    const py::dict& given, std::optional<std::uint64_t> seed, int threads,
                    py::object progress) {
   FitOptions options;
   options.csv = csv;
   options.label = label;
-  const auto take = [&given](const char* name, auto& field) {
-    if (given.contains(name)) field = given[name].cast<std::remove_reference_t<decltype(field)>>();
-  };
   std::string promise = "labels", missing;
-  take("unit", options.unit);
-  take("declared", options.declared);
-  take("promise", promise);
-  take("missing", missing);
-  take("test", options.test_share);
-  take("arch", options.architecture);
-  take("expected_rows", options.expected_rows);
-  take("rows_per_unit", options.rows_per_unit);
-  take("train_epsilon", options.train_epsilon);
-  take("train_delta", options.train_delta);
-  take("time_limit", options.time_limit);
+  Take(given, "unit", options.unit);
+  Take(given, "declared", options.declared);
+  Take(given, "promise", promise);
+  Take(given, "missing", missing);
+  Take(given, "test", options.test_share);
+  Take(given, "arch", options.architecture);
+  Take(given, "expected_rows", options.expected_rows);
+  Take(given, "rows_per_unit", options.rows_per_unit);
+  Take(given, "train_epsilon", options.train_epsilon);
+  Take(given, "train_delta", options.train_delta);
+  Take(given, "time_limit", options.time_limit);
   options.promise = Value(WantedPromiseNamed(promise));
   if (!missing.empty()) options.missing = Value(MissingCellsNamed(missing));
   options.seed = seed;
@@ -447,7 +508,87 @@ std::string FitCsv(const std::string& csv, const std::string& label, const std::
   return FitJson(fit, options.promise);
 }
 
+// lucid serve in a thread of this process, until Stop.
+class PythonServer {
+ public:
+  PythonServer(const std::string& run, const std::string& guard, double epsilon,
+               const std::string& listen, const std::string& admin, const py::dict& given)
+      : server_([&] {
+          ServeOptions options;
+          std::string mechanism = "paper", promise;
+          options.run = run;
+          options.listen = listen;
+          options.admin = admin;
+          options.guard.guard = Value(GuardNamed(guard));
+          options.guard.epsilon = epsilon;
+          options.access_log = false;
+          Take(given, "mechanism", mechanism);
+          Take(given, "promise", promise);
+          Take(given, "certificate", options.certificate);
+          Take(given, "unchecked", options.unchecked);
+          Take(given, "name", options.name);
+          Take(given, "key_file", options.key_file);
+          Take(given, "api_keys", options.api_keys);
+          Take(given, "tls_certificate", options.tls_certificate);
+          Take(given, "tls_key", options.tls_key);
+          Take(given, "ledger", options.ledger);
+          if (given.contains("budget")) options.budget = given["budget"].cast<double>();
+          if (given.contains("rate")) options.rate = given["rate"].cast<double>();
+          Take(given, "latency_floor", options.latency_floor);
+          Take(given, "threads", options.threads);
+          options.guard.mechanism = Value(MechanismNamed(mechanism));
+          options.promise = Value(WantedPromiseNamed(promise));
+          options.key_file = KeyFileOf(run, options.key_file);
+          // The log is not Python's: nobody would see when a line of it is lost at exit.
+          return Value(Server::Open(options, [](std::string_view) {}));
+        }()),
+        thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
+  ~PythonServer() { Stop(); }
+  PythonServer(const PythonServer&) = delete;
+  PythonServer& operator=(const PythonServer&) = delete;
+
+  // Drains and ends; a second call does nothing.
+  void Stop() {
+    if (!thread_.joinable()) return;
+    const py::gil_scoped_release unlocked;
+    thread_.request_stop();
+    thread_.join();
+  }
+  void Reload() {
+    const Status status = [this] {
+      const py::gil_scoped_release unlocked;
+      return server_.Reload();
+    }();
+    Demand(status);
+  }
+  const Server& server() const { return server_; }
+  bool running() const { return thread_.joinable(); }
+
+ private:
+  Server server_;
+  std::jthread thread_;
+};
+
+void AddServer(py::module_& module) {
+  py::class_<PythonServer>(module, "Server")
+      .def(py::init<const std::string&, const std::string&, double, const std::string&,
+                    const std::string&, const py::dict&>(),
+           py::arg("run"), py::arg("guard"), py::arg("epsilon"), py::arg("listen"),
+           py::arg("admin"), py::arg("options"))
+      .def("stop", &PythonServer::Stop)
+      .def("reload", &PythonServer::Reload)
+      .def_property_readonly("address", [](const PythonServer& s) { return s.server().address(); })
+      .def_property_readonly("admin_address",
+                             [](const PythonServer& s) { return s.server().admin_address(); })
+      .def_property_readonly("running", &PythonServer::running);
+}
+
 void AddCommands(py::module_& module) {
+  module.def("import_networks", &Import, py::arg("dataset"), py::arg("network"), py::arg("members"),
+             py::arg("run"), py::arg("arch"), py::arg("partial"), py::arg("threads"),
+             py::arg("progress"));
+  module.def("audit", &AuditOfRun, py::arg("run"), py::arg("options"), py::arg("scratch"),
+             py::arg("threads"), py::arg("progress"));
   module.def("train", &Train, py::arg("dataset"), py::arg("run"), py::arg("arch"),
              py::arg("preset"), py::arg("options"), py::arg("seed"), py::arg("threads"),
              py::arg("progress"));
@@ -474,4 +615,5 @@ PYBIND11_MODULE(_lucid, module) {
   lucid::python::AddData(module);
   lucid::python::AddGuard(module);
   lucid::python::AddCommands(module);
+  lucid::python::AddServer(module);
 }

@@ -114,7 +114,7 @@ Status RunFalsify(const Session& session, const Certificate& certificate, const 
   return Ok();
 }
 
-// Where the proof is: as given, or what the certificate names, beside it.
+// The proof is the one that was given, or the file that the certificate names, beside it.
 std::vector<std::string> ProofsOf(const Arguments& arguments, const Certificate& certificate) {
   if (!arguments.proofs.empty() || !certificate.proof) return arguments.proofs;
   const std::filesystem::path folder = std::filesystem::path(arguments.certificate).parent_path();
@@ -152,6 +152,10 @@ Status RunLevel(const Session& session, const Arguments& arguments, const Certif
     LUCID_ASSIGN(CheckReport proof, CheckProof(certificate, ensemble, proofs, {session.threads},
                                                session.Progress(), session.stop));
     std::ranges::move(proof.checks, std::back_inserter(verdict.checks.checks));
+    LUCID_ASSIGN(CheckReport guards,
+                 CheckGuardProofs(certificate, ensemble, arguments.run, {session.threads},
+                                  session.Progress(), session.stop));
+    std::ranges::move(guards.checks, std::back_inserter(verdict.checks.checks));
     if (verdict.checks.accepted())
       LUCID_TRY(LeaveReceipt(arguments.certificate, certificate, proofs));
   }
@@ -196,6 +200,7 @@ Result<ExitCode> RunCheck(const Session& session, Arguments arguments) {
   }
   LUCID_ASSIGN(CheckReport binding, CheckBinding(*certificate, *ensemble, {session.threads},
                                                  session.Progress(), session.stop));
+  std::ranges::move(CheckFiles(*certificate, arguments.run), std::back_inserter(binding.checks));
   const bool bound = binding.accepted();
   std::ranges::move(binding.checks, std::back_inserter(verdict.checks.checks));
   if (bound) {
@@ -206,7 +211,7 @@ Result<ExitCode> RunCheck(const Session& session, Arguments arguments) {
   return Show(session, verdict, arguments);
 }
 
-void MakeCheck(CLI::App& root, Session& session) {
+Status MakeCheck(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<Arguments>();
   MakeCommand(root, session,
               "lucid demo --out demo && lucid bound demo/run && "
@@ -229,6 +234,7 @@ void MakeCheck(CLI::App& root, Session& session) {
   root.add_option("--starts", arguments->falsify.starts,
                   "Points the search begins at; time grows in proportion")
       ->capture_default_str();
+  return Ok();
 }
 
 }  // namespace

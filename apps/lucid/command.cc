@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/files.h"
+#include "base/parallel.h"
 #include "base/text.h"
 
 namespace lucid::app {
@@ -156,6 +157,24 @@ void ReadConfig(CLI::App& command, const std::string& path) {
   }
 }
 
+// The threads of one of several processes: the cores it is bound to, or its share of all.
+int ThreadsInTeam(int processes_here) {
+  const int usable = EffectiveThreads(0);
+  const bool bound = usable < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  return bound ? usable : std::max(1, usable / processes_here);
+}
+
+// Only some commands know how to share their work; others would do the same thing several times.
+Result<ExitCode> RunInTeam(const CLI::App& command, Session& session, const Run& run) {
+  if (session.team->size() > 1 && NameOf(command) != "lucid train") {
+    return InvalidInput(
+        fmt::format("'{}' works in one process: start it without mpirun", NameOf(command)));
+  }
+  if (session.threads == 0) session.threads = ThreadsInTeam(session.processes_here);
+  session.quiet = session.quiet || !session.Speaks();
+  return run();
+}
+
 // CLI11 makes the nearest number of one that is out of range, and a large one of -1.
 CLI::Validator WholeNumber() {
   return {[](const std::string& text) {
@@ -220,8 +239,12 @@ void MakeCommand(CLI::App& app, Session& session, const std::string& example, Ru
   command->add_option("--log-level", session.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
-  command->final_callback([command, run = std::move(run)] {
-    const Result<ExitCode> code = run();
+  command->final_callback([command, &session, run = std::move(run)] {
+    const Result<ExitCode> code = session.team ? RunInTeam(*command, session, run) : run();
+    if (!code.ok() && !session.Speaks()) {  // the leader says it
+      session.team->Send(0, GivingUp(*session.team, code.error()));
+      throw CLI::RuntimeError(kBadInput);
+    }
     if (!code.ok()) throw CLI::RuntimeError(ReportError(code.error(), ProgramOf(*command)));
     if (*code != kDone) throw CLI::RuntimeError(*code);
   });

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stop_token>
@@ -14,6 +15,7 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/base/team.h"
 #include "lucid/data/domain.h"
 
 namespace lucid {
@@ -40,11 +42,14 @@ struct Session {
   std::string log_level = "info";
   std::vector<std::string> arguments;  // the command line, for manifests
   std::stop_token stop;                // Ctrl-C and SIGTERM ask for it
+  std::shared_ptr<Team> team;          // the processes that mpirun started; null: this one only
+  int processes_here = 1;              // of the team, on this machine
 
   // Renders progress on stderr: a bar on a terminal, otherwise a line every few seconds. Silent
   // when
   // --quiet or for work that ends within two seconds.
   ProgressCallback Progress() const;
+  bool Speaks() const { return team == nullptr || team->leads(); }
   // One line on stderr unless --quiet.
   void Say(const std::string& line) const;
   bool LogsAtLeast(std::string_view level) const;
@@ -78,7 +83,7 @@ Status Print(const std::string& text);
 // A run that is there, or a shard of it. `done`: what was done with its networks ("trained").
 Status PrintSummary(const Session& session, const TrainSummary& summary, std::string_view done);
 
-// One line where the run's members are not what training without the unit gives.
+// Prints one line if the run's members are not what training without the unit gives.
 void SayAdjacency(const Session& session, const Manifest& manifest);
 
 // "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
@@ -112,6 +117,7 @@ void AddServeCommand(CLI::App& root, Session& session);
 void AddEvaluateCommand(CLI::App& root, Session& session);
 void AddAuditCommand(CLI::App& root, Session& session);
 void AddReportCommand(CLI::App& root, Session& session);
+void AddStatusCommand(CLI::App& root, Session& session);
 void AddDemoCommand(CLI::App& root, Session& session);
 void AddCompletionCommand(CLI::App& root, Session& session);
 

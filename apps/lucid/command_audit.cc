@@ -53,7 +53,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// From a file, because everybody on a machine sees the arguments of a program.
+// The key comes from a file, because everybody on a machine sees the arguments of a program.
 Result<std::string> ReadApiKey(const std::string& path) {
   LUCID_ASSIGN(std::string key, ReadTextFile(path, 4096));
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();

@@ -9,6 +9,7 @@
 #include "lucid/certificate/certificate.h"
 #include "lucid/certify/certify.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid::app {
 namespace {
@@ -104,7 +105,8 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
   bound.command = session.arguments;
   options.certificate = arguments.out;
   options.proof = !arguments.no_proof;
-  // By default files go with the run's own certificate only: there is one of each beside a run.
+  // By default the index and the spatial bounds are made for the run's own certificate only,
+  // because a run has place for one of each.
   const bool own = arguments.out.empty();
   options.index = arguments.index_flag->count() > 0 ? arguments.index : own;
   options.spatial = arguments.spatial_flag->count() > 0 ? arguments.spatial : own;
@@ -118,12 +120,15 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
 std::optional<DeclaredDecision> DecisionFor(const BoundArguments& arguments,
                                             const Ensemble& ensemble) {
   const Manifest& manifest = ensemble.manifest();
-  const bool given = arguments.declare > 0;
-  if (arguments.optimum || (!given && !manifest.declared)) return std::nullopt;
-  const double r = given ? arguments.declare : manifest.declared->r;
-  const double bound = BoundFor(r, manifest, ensemble.network());
-  return DeclaredDecision{
-      r, std::vector<double>(static_cast<std::size_t>(manifest.schema.classes()), bound), given};
+  if (arguments.optimum) return std::nullopt;
+  if (arguments.declare > 0) {
+    const double bound = BoundFor(arguments.declare, manifest, ensemble.network());
+    const auto classes = static_cast<std::size_t>(manifest.schema.classes());
+    return DeclaredDecision{arguments.declare, std::vector<double>(classes, bound),
+                            /*after_looking=*/true};
+  }
+  if (!manifest.declared) return std::nullopt;
+  return OwnDecision(manifest);
 }
 
 // Proved, refuted, or stopped before one of them is known.
@@ -132,10 +137,49 @@ ExitCode ExitCodeOf(DeclaredOutcome outcome) {
   return outcome == DeclaredOutcome::kRefuted ? kAnswerIsNo : kStoppedEarly;
 }
 
+// What to do with these bounds, and why: lines for the operator.
+std::vector<std::string> Advice(const std::string& run, const Manifest& manifest,
+                                const Certificate& certificate, bool own) {
+  if (HasDeclaredAccess(manifest)) {
+    return {
+        fmt::format("advice: promise full, guard scalar: lucid serve {}   (answers come from N "
+                    "and its declared bounds; nothing that was found here may decide about it)",
+                    run)};
+  }
+  std::vector<std::string> lines;
+  if (certificate.proof && own) {
+    lines.push_back(fmt::format(
+        "advice: have the proof checked, lucid serve wants that: lucid-check {0}/{1} --run {0}",
+        run, kCertificateFile));
+  }
+  const bool exact = own && std::filesystem::exists(GivenOrInRun("", run, kIndexFile));
+  lines.push_back(fmt::format(
+      "advice: promise labels, epsilon 0, guard {0}: lucid serve {1}{2}   ({3}; at epsilon 0 "
+      "answers cost nothing, however many)",
+      exact ? "exact" : "scalar", run, exact ? " --guard exact" : "",
+      exact ? "it noises only where a member disagrees with N" : "it needs no other file"));
+  const bool words = std::ranges::any_of(manifest.schema.columns(), [](const Column& column) {
+    return column.is_feature() && column.kind != ColumnKind::kNumeric;
+  });
+  if (words && certificate.domain == DomainKind::kBox && certificate.engine == Engine::kNative) {
+    lines.push_back(fmt::format(
+        "advice: lucid bound {} --domain schema may be tighter   (only inputs that records encode "
+        "to count; guards refuse the others)",
+        run));
+  }
+  constexpr std::int64_t kEnoughForPrivate = 5000;
+  if (manifest.units >= kEnoughForPrivate) {
+    lines.push_back(
+        "advice: with so many units lucid train --preset private keeps full, too   (labels does "
+        "not cover who compares this service with one without a unit)");
+  }
+  return lines;
+}
+
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
   LUCID_ASSIGN(CertifyOptions options, OptionsOf(session, arguments));
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
-  options.bound().journal = path + ".journal";
+  options.bound().journal = JournalPath(path);
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
   options.declared = DecisionFor(arguments, ensemble);
   if (options.declared) {  // no guard that states `full` reads them
@@ -168,6 +212,10 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   }
   LUCID_TRY(session.json ? Print(EncodeCertificate(made.certificate))
                          : Print(ToText(made, ensemble.manifest())));
+  for (const std::string& line :
+       Advice(arguments.run, ensemble.manifest(), made.certificate, arguments.out.empty())) {
+    session.Say(line);
+  }
   if (made.finished) {
     return options.declared ? ExitCodeOf(made.certificate.Outcome()) : kDone;
   }
@@ -269,7 +317,7 @@ void AddBoundCommand(CLI::App& root, Session& session) {
                    "Boxes of the spatial bounds, at most, for a class")
       ->capture_default_str();
   AddDuration(*command, "--spatial-limit", arguments->spatial_options.time_limit,
-              "Time for the spatial bounds (default: 30s)");
+              "Processor time of each thread for the spatial bounds (default: 30s)");
   AddNativeOptions(*command, *arguments);
   AddMilpOptions(*command, *arguments);
 }

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What of a column is a name in the user's file may hold anything; a table on a terminal may not.
+// Names that come from the user's file may hold anything; a table on a terminal may not.
 std::string Printable(std::string_view text) {
   std::string shown(text);
   std::ranges::replace_if(
@@ -282,9 +282,12 @@ void AddSchema(CLI::App& data, Session& session) {
                                            "classes\n",
                                            options->out, made.train_rows, made.test_rows,
                                            made.schema.features(), made.schema.classes())));
-        session.Say(
-            "enough for the promise labels; for full, look at schema.csv, write ranges and "
-            "categories that you would give any data of this kind, and use it with --declared");
+        if (made.schema.origin() == SchemaOrigin::kFromData) {
+          session.Say(
+              "enough for the promise labels; for full, look at schema.csv, write ranges and "
+              "categories that you would give any data of this kind, make its last line "
+              "'# declared = true', and use it with --declared");
+        }
         return kDone;
       });
   command->add_option("FILE", options->csv, "CSV file [.gz] with a header")->required();

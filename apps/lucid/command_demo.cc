@@ -24,7 +24,6 @@ namespace lucid::app {
 namespace {
 
 constexpr std::int64_t kUsualRows = 700;
-constexpr double kDeclaredShare = 0.05;     // as lucid train --preset private declares
 constexpr std::int64_t kReducedWorlds = 1;  // of the game `deployed`: trained and certified anew
 constexpr std::int64_t kPrivatePairs = 24;  // the same of the private run, whose N are trained
 
@@ -105,7 +104,7 @@ struct DemoResult {
   std::string page, picture, certificate_path;
 };
 
-// As `lucid bound RUN`.
+// This does what `lucid bound RUN` does.
 Status Bound(const Session& session, const std::string& run) {
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
   CertifyOptions options;
@@ -121,26 +120,21 @@ Status Bound(const Session& session, const std::string& run) {
   return Ok();
 }
 
-// As `lucid bound RUN` of a private run: a decision about its declared bound.
+// This does what `lucid bound RUN` does for a private run: it decides about the declared bound.
 Status Decide(const Session& session, const std::string& run) {
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
-  const DeclaredBounds& declared = *ensemble.manifest().declared;
   CertifyOptions options;
   options.bound().seed = session.seed;
   options.bound().threads = session.threads;
   options.bound().time_limit = kDecisionLimit;
   options.bound().command = session.arguments;
-  options.declared = DeclaredDecision{
-      declared.r,
-      std::vector<double>(static_cast<std::size_t>(ensemble.manifest().schema.classes()),
-                          declared.bound()),
-      false};
+  options.declared = OwnDecision(ensemble.manifest());
   options.index = options.spatial = false;
   LUCID_TRY(Certify(ensemble, run, options, session.Progress(), session.stop));
   return Ok();
 }
 
-// As `lucid evaluate RUN`.
+// This does what `lucid evaluate RUN` does.
 Status Measure(const Session& session, const std::string& run, const Dataset& dataset,
                EvaluationOptions options = {}) {
   options.threads = session.threads;
@@ -151,7 +145,7 @@ Status Measure(const Session& session, const std::string& run, const Dataset& da
   return WriteFileAtomically(PathIn(run, kEvaluationFile), EvaluationJson(evaluation));
 }
 
-// As `lucid audit RUN`.
+// This does what `lucid audit RUN` does.
 Status Attack(const Session& session, const std::string& run, const Dataset& dataset,
               AuditOptions options) {
   options.seed = session.seed;
@@ -167,7 +161,7 @@ Status Attack(const Session& session, const std::string& run, const Dataset& dat
   return WriteFileAtomically(PathIn(run, kAuditFile), AuditJson(audit));
 }
 
-// As `lucid report RUN`, and the picture by itself.
+// This does what `lucid report RUN` does, and writes the picture by itself, too.
 Status Show(const Session& session, const DemoArguments& arguments, const std::string& run,
             DemoResult& result) {
   ReportOptions options;
@@ -280,7 +274,7 @@ std::string AuditSummary(const Audit& audit) {
       unguarded, held, claims);
 }
 
-// Both runs by their promise, and who wins the game of two services.
+// Shows both runs by their promise, and who wins the game of two services.
 std::string PromisesText(const Report& report) {
   std::string text;
   for (const Report* one : {&report, report.beside.get()}) {

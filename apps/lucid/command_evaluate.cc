@@ -72,7 +72,8 @@ Result<EvaluationOptions> OptionsOf(const Session& session, const EvaluateArgume
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   LUCID_ASSIGN(options.conversion, ConversionNamed(arguments.accountant));
   if (arguments.epochs || arguments.batch || arguments.rate) {
-    // What is not given is as in the run, or, for a run from elsewhere, as in `lucid train`.
+    // Options that are not given are those of the run or, for a run from elsewhere, those of `lucid
+    // train`.
     const auto of_run = TrainOptions::FromCanonical(manifest.training);
     TrainOptions train = of_run.ok() ? *of_run : TrainOptions{.seed = session.seed};
     train.epochs = arguments.epochs.value_or(train.epochs);

@@ -116,7 +116,7 @@ nlohmann::ordered_json ToJson(const std::vector<std::int32_t>& labels, const Gua
   document["epsilon"] = guard.mechanism().epsilon();
   document["effective_epsilon"] = guard.mechanism().EffectiveEpsilon();
   document["promise"] = promise.public_name();
-  // Of a run with declared bounds the output is the same, whatever was certified.
+  // A run with declared bounds gives the same output, whatever was certified.
   if (guard.certificate() != nullptr) document["certificate"] = NameOf(standing);
   document["labels"] = labels;
   return document;

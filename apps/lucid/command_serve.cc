@@ -58,7 +58,8 @@ class HangUpWatcher {
   std::jthread thread_;
 };
 
-// What a program that started this one waits for: where it listens, with the ports chosen.
+// A program that started this one waits for this line: it says where the server listens, with the
+// ports that were chosen.
 nlohmann::ordered_json Announcement(const Server& server, const ServeOptions& options) {
   nlohmann::ordered_json json = {{"listen", server.address()}, {"model", options.name}};
   json["tls"] = !options.tls_certificate.empty();

@@ -166,6 +166,14 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   }
   LUCID_ASSIGN(const Architecture architecture,
                Architecture::FromName(arguments.arch, dataset.features(), dataset.classes()));
+  options.team = session.team.get();
+  if (options.team != nullptr && options.team->size() > 1 && arguments.merging->count() > 0) {
+    return InvalidInput("--merge works in one process: start it without mpirun");
+  }
+  if (!session.Speaks()) {
+    LUCID_TRY(HelpTrainEnsemble(dataset, architecture, options, arguments.out, session.stop));
+    return kDone;
+  }
   std::vector<std::string> folders = arguments.merge;
   std::erase(folders, "");
   if (folders.empty()) folders = {arguments.out};
@@ -288,7 +296,7 @@ void AddTrainCommand(CLI::App& root, Session& session) {
       ->capture_default_str()
       ->each([&train, arguments](const std::string& name) {
         train = TrainOptions::Preset(name).value();
-        if (name == "private") arguments->ensemble.declare = 0.05;
+        if (name == "private") arguments->ensemble.declare = kDeclaredShare;
       });
   command->add_option("--epochs", train.epochs, "Passes over the data")->capture_default_str();
   command->add_option("--batch", train.batch, "Rows per step")->capture_default_str();

@@ -1,3 +1,4 @@
+#include "join_team.h"
 #include "program.h"
 
 int main(int argc, char** argv) {
@@ -5,7 +6,8 @@ int main(int argc, char** argv) {
   return RunProgram(
       argc, argv, "lucid",
       "LUCID: individually differentially private label-only access to neural networks",
-      [](CLI::App& root, Session& session) {
+      [](CLI::App& root, Session& session) -> lucid::Status {
+        LUCID_ASSIGN(session.team, JoinTeam(session.processes_here));
         root.require_subcommand(1);
         root.footer("Start with:  lucid demo --out demo");
         AddDataCommand(root, session);
@@ -20,7 +22,9 @@ int main(int argc, char** argv) {
         AddEvaluateCommand(root, session);
         AddAuditCommand(root, session);
         AddReportCommand(root, session);
+        AddStatusCommand(root, session);
         AddDemoCommand(root, session);
         AddCompletionCommand(root, session);
+        return lucid::Ok();
       });
 }

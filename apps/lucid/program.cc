@@ -115,7 +115,7 @@ std::string UsageError(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("{}: {} (see '{} --help')", root.get_name(), problem, path);
 }
 
-int Parse(CLI::App& root, int argc, char** argv) {
+int Parse(CLI::App& root, const Session& session, int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::RuntimeError& e) {
@@ -126,7 +126,8 @@ int Parse(CLI::App& root, int argc, char** argv) {
                ? code
                : ReportError(IoError("cannot write to standard output"), root.get_name());
   } catch (const CLI::ParseError& e) {
-    Complain(UsageError(root, e));
+    // Every process of a team has the same command line: one of them says what is wrong with it.
+    if (session.Speaks()) Complain(UsageError(root, e));
     return kBadInput;
   }
   return kDone;
@@ -135,7 +136,7 @@ int Parse(CLI::App& root, int argc, char** argv) {
 }  // namespace
 
 int RunProgram(int argc, char** argv, const std::string& name, const std::string& description,
-               const std::function<void(CLI::App& root, Session& session)>& add) {
+               const std::function<Status(CLI::App& root, Session& session)>& add) {
   try {
     if (const Status mode = CheckFloatingPoint(); !mode.ok()) {
       Complain(name + ": " + mode.error().message);
@@ -149,8 +150,10 @@ int RunProgram(int argc, char** argv, const std::string& name, const std::string
     session.arguments.assign(argv, argv + argc);
     CLI::App root(description, name);
     root.set_version_flag("--version", Version());
-    add(root, session);
-    return Parse(root, argc, argv);
+    if (const Status added = add(root, session); !added.ok()) {
+      return ReportError(added.error(), name);
+    }
+    return Parse(root, session, argc, argv);
   } catch (const std::bad_alloc&) {
     Complain(name + ": out of memory");
   } catch (const std::exception& e) {

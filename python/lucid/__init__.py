@@ -22,25 +22,33 @@ True
 ``lucid.fit`` does all of it for a plain CSV, and ``lucid.LucidClassifier`` for arrays and data
 frames, as scikit-learn's estimators do.
 """
+import atexit as _atexit
 import json as _json
 import os as _os
+import tempfile as _tempfile
+import weakref as _weakref
 
 import numpy as _np
 
 from . import _lucid
-from ._errors import Error, FileError, InternalError, InvalidInput, Mismatch, Stopped
+from ._errors import (DataConversionWarning, Error, FileError, InternalError, InvalidInput,
+                      Mismatch, NotFittedError, Stopped)
 from ._estimator import LucidClassifier
+from ._network import Network
 
 __version__ = _lucid.version
 __all__ = [
-    "Dataset", "Guard", "LucidClassifier", "bound", "card", "check", "evaluate", "fit", "train",
-    "Error", "FileError", "InternalError", "InvalidInput", "Mismatch", "Stopped",
+    "Dataset", "Guard", "LucidClassifier", "Network", "Server", "audit", "bound", "card", "check",
+    "evaluate", "fit", "import_networks", "serve", "train",
+    "DataConversionWarning", "Error", "FileError", "InternalError", "InvalidInput", "Mismatch",
+    "NotFittedError", "Stopped",
 ]
 
 
 class Dataset(_lucid.Dataset):
     """A data directory, encoded: ``train_x`` and ``test_x`` (float32 in [0, 1]) and the classes
-    ``train_y`` and ``test_y`` are views of its memory.
+    ``train_y`` and ``test_y`` are views of its memory. ``units`` lists the training rows of each
+    unit; ``row_ids`` names every training row by what it holds, wherever it stands.
 
     >>> import lucid, numpy as np, tempfile, os
     >>> x = np.array([[0.1, 0.9], [0.8, 0.3], [0.5, 0.5]], dtype=np.float32)
@@ -49,21 +57,25 @@ class Dataset(_lucid.Dataset):
     (True, ['0', '1'])
     """
 
-    def __init__(self, folder, clip=False):
-        super().__init__(_os.fspath(folder), clip)
+    def __init__(self, folder, clip=False, rows=None):
+        """clip: values outside of their range are clipped instead of refused. rows: only so many
+        training rows, chosen by a public hash."""
+        super().__init__(_os.fspath(folder), clip, rows or 0)
 
     @classmethod
-    def from_arrays(cls, folder, x, y, groups=None, test=None, ranges=None):
+    def from_arrays(cls, folder, x, y, groups=None, test=None, ranges=None, classes=None):
         """Writes a data directory and opens it.
 
         x: numbers, shape (rows, inputs). y: the classes. groups: whose row each is. test: a pair
         (x, y). ranges: a pair (low, high) per input that is declared as its range (default: 0 to
-        1); values outside of it are an error.
+        1); values outside of it are an error. classes: the declared names of the classes (default:
+        those of y, and a private run then promises ``full, chosen after looking``).
         """
         x, y = _np.asarray(x), _np.asarray(y)
         if x.ndim != 2 or len(x) != len(y):
             raise InvalidInput(f"x has the shape {x.shape} and y {y.shape}: a row of x for each y")
-        classes = sorted({str(v) for v in y.tolist()})
+        declared = classes is not None
+        classes = [str(c) for c in classes] if declared else sorted({str(v) for v in y.tolist()})
         index = {name: i for i, name in enumerate(classes)}
         ranges = [(0, 1)] * x.shape[1] if ranges is None else list(ranges)
         if len(ranges) != x.shape[1]:
@@ -73,7 +85,9 @@ class Dataset(_lucid.Dataset):
             lines.append(f"x{i},numeric,{-float(low)!r},{float(high) - float(low)!r},")
         if groups is not None:
             lines.append("unit,unit,,,")
-        lines.append("label,label,,," + "|".join(classes))
+        lines.append("label,label,,," + _quoted("|".join(classes)))
+        if not declared:
+            lines.append("# declared = false")
         _os.makedirs(folder, exist_ok=True)
         _write(folder, "schema.csv", lines)
         header = ",".join([f"x{i}" for i in range(x.shape[1])]
@@ -98,14 +112,18 @@ def _write(folder, name, lines):
         file.write("\n".join(lines) + "\n")
 
 
+def _quoted(cell):
+    return '"' + cell.replace('"', '""') + '"'
+
+
 def _rows(x, y, index, units):
     lines = []
     for i, (row, label) in enumerate(zip(x.tolist(), y.tolist())):
         if str(label) not in index:
-            raise InvalidInput(f"class {label!r} of a test row is not among the training rows")
+            raise InvalidInput(f"class {label!r} of a row is not among the classes {list(index)}")
         cells = [repr(float(v)) for v in row]
         if units is not None:
-            cells.append('"' + units[i].replace('"', '""') + '"')
+            cells.append(_quoted(units[i]))
         lines.append(",".join(cells + [str(index[str(label)])]))
     return lines
 
@@ -146,6 +164,20 @@ def train(dataset, run, arch="2x50", preset="paper", *, seed=None, threads=0, pr
                         _shown(progress))
 
 
+def import_networks(dataset, network, members, run, *, arch=None, partial=False, threads=0,
+                    progress=None):
+    """Makes a run of networks that were trained elsewhere, as ``lucid import`` does, and returns
+    what it made. Called again it goes on with what is there.
+
+    network: the file of N, .safetensors or .onnx. members: a folder with a file for each unit left
+    out (its first row's number in the name), or a .safetensors file of stacked networks. partial:
+    units without a network are accepted, and the run says so.
+    """
+    return _lucid.import_networks(dataset, _os.fspath(network), _os.fspath(members),
+                                  _os.fspath(run), arch or "", partial, threads,
+                                  _shown(progress))
+
+
 def bound(run, *, time_limit=600.0, gap=0.01, domain="box", threads=0, progress=None):
     """Proves how far N's members may disagree with N, as ``lucid bound`` does, and returns the
     certificate. Better bounds that the run has already stay. The bounds of a run with declared
@@ -164,6 +196,70 @@ def evaluate(run, methods=("none", "scalar"), epsilons=(0.0,), *, threads=0, pro
     """Accuracy and access time of guards and baselines on the run's test rows."""
     return _json.loads(_lucid.evaluate(_os.fspath(run), list(methods), [float(e) for e in epsilons],
                                        threads, _shown(progress)))
+
+
+def audit(run, *, threads=0, progress=None, **options):
+    """Attacks guarded and unguarded access as ``lucid audit`` does, writes RUN/audit.json and
+    returns it. ``["holds"]`` says whether every claim held.
+
+    options: attacks, games, accesses (lists of names), epsilons, targets, duplicates, retrained,
+    deployed (pairs of networks or services made anew), http (asks a server on loopback, too), seed.
+    """
+    _refuse_unknown(options, {"attacks", "games", "accesses", "epsilons", "targets", "duplicates",
+                              "retrained", "deployed", "http", "seed"})
+    with _tempfile.TemporaryDirectory(prefix="lucid-audit-") as scratch:
+        return _json.loads(_lucid.audit(_os.fspath(run), options, scratch, threads,
+                                        _shown(progress)))
+
+
+_servers = _weakref.WeakSet()
+
+
+@_atexit.register
+def _stop_servers():
+    for server in list(_servers):
+        server.stop()
+
+
+class Server(_lucid.Server):
+    """A server of guarded labels in a thread of this process: what ``serve`` returns. In a
+    ``with`` statement it stops at the end."""
+
+    def __init__(self, run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="",
+                 **options):
+        _refuse_unknown(options, {"mechanism", "promise", "certificate", "unchecked", "name",
+                                  "key_file", "api_keys", "tls_certificate", "tls_key", "ledger",
+                                  "budget", "rate", "latency_floor", "threads"})
+        self._scheme = "https" if options.get("tls_certificate") else "http"
+        self._name = options.get("name", "lucid")
+        super().__init__(_os.fspath(run), guard, float(epsilon), listen, admin, options)
+        _servers.add(self)
+
+    @property
+    def url(self):
+        """Where it listens: ``http://127.0.0.1:PORT``."""
+        return f"{self._scheme}://{self.address}"
+
+    @property
+    def infer_url(self):
+        """Where rows are posted (docs/serve.md)."""
+        return f"{self.url}/v2/models/{self._name}/infer"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def serve(run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="", **options):
+    """Serves guarded labels over HTTP as ``lucid serve`` does, in a thread of this process, and
+    returns a handle with ``url``, ``reload()`` and ``stop()``. Port 0 takes a free one.
+
+    options: mechanism, promise, certificate, unchecked, name, key_file, api_keys, tls_certificate,
+    tls_key, ledger, budget, rate, latency_floor, threads.
+    """
+    return Server(run, guard, epsilon, listen=listen, admin=admin, **options)
 
 
 def fit(csv, label, run, *, seed=None, threads=0, progress=None, **options):

@@ -8,27 +8,31 @@ import weakref as _weakref
 
 import numpy as _np
 
-from ._errors import InvalidInput
+from . import _validate
+from ._errors import InvalidInput, not_fitted
 
-
-def _table(x, names=None):
-    """Column names and rows of texts, of an array, a list of rows or a data frame."""
-    if hasattr(x, "columns") and hasattr(x, "itertuples"):
-        names = [str(name) for name in x.columns]
-        rows = [list(row) for row in x.itertuples(index=False, name=None)]
-    else:
-        array = _np.asarray(x)
-        if array.ndim != 2:
-            raise InvalidInput(f"X has the shape {array.shape}: it must have rows and columns")
-        rows = array.tolist()
-        names = names or [f"x{i}" for i in range(array.shape[1])]
-    return names, [[_text(v) for v in row] for row in rows]
-
-
-def _text(value):
-    if value is None or value != value:  # NaN
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
+# Checks of scikit-learn that contradict a rule of LUCID, with the rule. All of them pass where
+# there are enough rows and one key (python/tests/test_sklearn.py).
+_FEW_ROWS = "data of a few rows: a class needs ten units, and no single unit may decide anything"
+_FRESH_NOISE = "two fits are compared: the noise of each comes from a fresh secret key"
+_CONTRADICTED = {
+    "check_classifier_data_not_an_array": _FRESH_NOISE,
+    "check_classifiers_classes": _FEW_ROWS,
+    "check_dict_unchanged": _FEW_ROWS,
+    "check_dont_overwrite_parameters": _FEW_ROWS,
+    "check_dtype_object": _FEW_ROWS,
+    "check_estimators_dtypes": _FEW_ROWS,
+    "check_estimators_fit_returns_self": _FEW_ROWS,
+    "check_estimators_nan_inf": _FEW_ROWS,
+    "check_estimators_overwrite_params": _FEW_ROWS,
+    "check_fit2d_1feature": _FEW_ROWS,
+    "check_fit2d_predict1d": _FEW_ROWS,
+    "check_fit_idempotent": _FRESH_NOISE,
+    "check_fit_score_takes_y": _FEW_ROWS,
+    "check_methods_sample_order_invariance": _FEW_ROWS,
+    "check_methods_subset_invariance": _FEW_ROWS,
+    "check_supervised_y_2d": _FRESH_NOISE,
+}
 
 
 class LucidClassifier:
@@ -37,13 +41,14 @@ class LucidClassifier:
     promise: "labels", "full" or "both". guard: "auto" (the one that noises fewest test rows),
     "scalar", "spatial" or "exact". run: the folder (None: a temporary one). Ranges and categories
     come from the data by a rule that no single unit decides, unless ``declared`` names a schema.csv
-    (docs/fit.md). ``groups`` of ``fit`` says whose row each is.
+    (docs/fit.md). ``groups`` of ``fit`` says whose row each is. random_state: a whole number trains
+    the same networks again; the noise of answers is never seeded.
 
     >>> import lucid, numpy as np
     >>> rng = np.random.default_rng(1)
     >>> x = rng.random((200, 3))
     >>> y = np.where(x[:, 0] + x[:, 1] > 1, "ill", "well")
-    >>> model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1).fit(x, y)
+    >>> model = lucid.LucidClassifier(arch="2x6", expected_rows=200, random_state=1).fit(x, y)
     >>> model.promise_
     'labels'
     >>> bool(model.score(x, y) > 0.8)
@@ -56,7 +61,7 @@ class LucidClassifier:
 
     def __init__(self, arch=None, promise="labels", train_epsilon=1.0, guard="auto", epsilon=0.0,
                  expected_rows=None, declared=None, missing=None, test=0.2, time_limit=600.0,
-                 run=None, seed=None, threads=0):
+                 run=None, random_state=None, threads=0):
         self.arch = arch
         self.promise = promise
         self.train_epsilon = train_epsilon
@@ -68,7 +73,7 @@ class LucidClassifier:
         self.test = test
         self.time_limit = time_limit
         self.run = run
-        self.seed = seed
+        self.random_state = random_state
         self.threads = threads
 
     def get_params(self, deep=True):
@@ -85,13 +90,29 @@ class LucidClassifier:
             setattr(self, name, value)
         return self
 
+    def _refuses_missing(self):
+        return self.missing == "refuse" or (self.missing is None and self.promise == "labels")
+
+    def _more_tags(self):
+        """For scikit-learn before 1.6: what this estimator takes, and the checks that privacy
+        contradicts."""
+        return {"X_types": ["2darray", "string"], "allow_nan": not self._refuses_missing(),
+                "requires_y": True, "_xfail_checks": dict(_CONTRADICTED)}
+
+    def __sklearn_tags__(self):
+        """The same for scikit-learn from 1.6 on, which takes the checks as an argument."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        return Tags(estimator_type="classifier", target_tags=TargetTags(required=True),
+                    classifier_tags=ClassifierTags(),
+                    input_tags=InputTags(string=True, allow_nan=not self._refuses_missing()))
+
     def fit(self, X, y, groups=None, progress=None):
         """Makes the run. X: an array or a data frame, words allowed; y: the classes."""
         from . import fit
-        names, rows = _table(X)
-        labels = _np.asarray(y)
-        if labels.ndim != 1 or len(labels) != len(rows):
-            raise InvalidInput(f"y has the shape {labels.shape}, and X {len(rows)} rows")
+        frame, rows = _validate.table(X, self._refuses_missing())
+        names = frame or [f"x{i}" for i in range(len(rows[0]))]
+        labels = _validate.labels(y, len(rows))
+        text = _validate.text
         if groups is not None and len(groups) != len(rows):
             raise InvalidInput(f"{len(groups)} groups for {len(rows)} rows")
         for name in ["label"] if groups is None else ["label", "group"]:
@@ -105,18 +126,23 @@ class LucidClassifier:
                 units = [] if groups is None else ["group"]
                 writer.writerow(names + units + ["label"])
                 for i, (row, label) in enumerate(zip(rows, labels.tolist())):
-                    writer.writerow(row + ([] if groups is None else [_text(groups[i])])
-                                    + [_text(label)])
+                    writer.writerow(row + ([] if groups is None else [text(groups[i])])
+                                    + [text(label)])
             self.fit_ = fit(path, "label", self.run_, unit=None if groups is None else "group",
                             promise=self.promise, train_epsilon=self.train_epsilon,
                             arch=self.arch, expected_rows=self.expected_rows,
                             declared=self.declared, missing=self.missing, test=self.test,
-                            time_limit=self.time_limit, seed=self.seed, threads=self.threads,
+                            time_limit=self.time_limit,
+                            seed=_validate.seed_of(self.random_state), threads=self.threads,
                             progress=progress)
-        self.feature_names_in_ = _np.asarray(names, dtype=object)
+        if frame:
+            self.feature_names_in_ = _np.asarray(frame, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._names = names
         self.n_features_in_ = len(names)
         self._open()
-        by_text = {_text(v): v for v in labels.tolist()}
+        by_text = {text(v): v for v in labels.tolist()}
         self._classes = _np.asarray([by_text[name] for name in self._guard.classes])
         self.classes_ = _np.sort(self._classes)
         self.promise_ = self._guard.promise
@@ -145,11 +171,12 @@ class LucidClassifier:
         """Guarded classes, the same every time for the same row. Values outside of the ranges are
         clipped."""
         if not hasattr(self, "_guard"):
-            raise InvalidInput("this LucidClassifier is not fitted yet: call fit")
-        names, rows = _table(X, list(self.feature_names_in_))
-        width = len(rows[0]) if rows else self.n_features_in_
-        if width != self.n_features_in_:
-            raise InvalidInput(f"X has {width} columns, fit saw {self.n_features_in_}")
+            raise not_fitted(type(self).__name__)
+        frame, rows = _validate.table(X, self._refuses_missing())
+        if len(rows[0]) != self.n_features_in_:
+            raise InvalidInput(f"X has {len(rows[0])} features, but {type(self).__name__} is "
+                               f"expecting {self.n_features_in_} features as input")
+        names = frame if frame and hasattr(self, "feature_names_in_") else self._names
         place = {name: i for i, name in enumerate(names)}
         absent = [c for c in self._guard.columns if c not in place]
         if absent:

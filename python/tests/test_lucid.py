@@ -1,6 +1,7 @@
 """The Python module against the program: python3 -m unittest, with LUCID_PROGRAM naming `lucid`."""
 import doctest
 import hashlib
+import json
 import os
 import pickle
 import signal
@@ -10,9 +11,11 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import lucid
 import lucid._estimator
+import lucid._network
 import numpy as np
 
 PROGRAM = os.environ.get("LUCID_PROGRAM", "lucid")
@@ -174,14 +177,84 @@ class LongWork(InAFolder):
             lucid.Guard(self.at("r"))  # not finished, and whole
 
 
+class Runs(InAFolder):
+    """Import, audit and server, on one small run."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = lucid.Dataset.synth2d(self.at("p"), rows=40, seed=3)
+        lucid.train(self.data, self.at("r"), arch="2x6", batch=8, epochs=60, lr=0.2, seed=5)
+
+    def test_networks_trained_elsewhere_become_a_run(self):
+        made = lucid.import_networks(self.data, self.at("r/network.safetensors"),
+                                     self.at("r/ensemble.safetensors"), self.at("i"))
+        self.assertEqual(made["members"], 40)
+        self.assertFalse(made["partial"])
+        self.assertEqual(digest(self.at("i/network.safetensors")),
+                         digest(self.at("r/network.safetensors")))
+        self.program("import", "--network", "r/network.safetensors", "--members",
+                     "r/ensemble.safetensors", "--data", "p", "--out", "k")
+        self.assertEqual(digest(self.at("i/ensemble.safetensors")),
+                         digest(self.at("k/ensemble.safetensors")))
+        with self.assertRaises(lucid.InvalidInput):
+            lucid.import_networks(self.data, self.at("r/network.safetensors"),
+                                  self.at("r/ensemble.safetensors"), self.at("j"), arch="2x7")
+
+    def test_an_audit_says_what_held_and_is_kept(self):
+        lucid.bound(self.at("r"))
+        made = lucid.audit(self.at("r"), attacks=["gap", "white-box"], epsilons=[0.0], seed=1)
+        self.assertTrue(made["holds"])
+        with open(self.at("r/audit.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), made)
+        with self.assertRaisesRegex(lucid.InvalidInput, "unknown option 'atacks'"):
+            lucid.audit(self.at("r"), atacks=["gap"])
+
+    def ask(self, server, rows):
+        body = {"inputs": [{"name": "input", "shape": list(rows.shape), "datatype": "FP32",
+                            "data": rows.ravel().tolist()}]}
+        request = urllib.request.Request(server.infer_url, json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)["outputs"][0]["data"]
+
+    def test_a_server_gives_the_guards_answers_until_it_is_stopped(self):
+        lucid.bound(self.at("r"))
+        with self.assertRaises(lucid.Error):  # nobody has checked the bounds
+            lucid.serve(self.at("r"))
+        self.assertTrue(lucid.check(self.at("r"))["accepted"])
+        labels = lucid.Guard(self.at("r"), guard="exact").predict(self.data.test_x)
+        with lucid.serve(self.at("r"), guard="exact") as server:
+            self.assertTrue(server.running)
+            self.assertRegex(server.url, r"^http://127\.0\.0\.1:[0-9]+$")
+            self.assertEqual(self.ask(server, self.data.test_x), labels.tolist())
+            server.reload()
+            self.assertEqual(self.ask(server, self.data.test_x), labels.tolist())
+        self.assertFalse(server.running)
+        server.stop()
+        with self.assertRaises(OSError):
+            self.ask(server, self.data.test_x)
+
+    def test_a_server_that_nobody_stops_does_not_keep_python_from_ending(self):
+        lucid.bound(self.at("r"))
+        text = f"import lucid; s = lucid.serve({self.at('r')!r}, unchecked=True); print(s.url)"
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("http://", done.stdout)
+
+
 class Estimator(InAFolder):
     def people(self, n=240):
         rng = np.random.default_rng(5)
         x = rng.random((n, 3))
         return x, np.where(x[:, 0] + x[:, 1] > 1, "ill", "well")
 
+    def model(self):
+        return lucid.LucidClassifier(arch="2x6", expected_rows=200, random_state=1,
+                                     run=self.at("r"))
+
     def test_keeps_the_conventions(self):
-        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        model = self.model()
         twin = type(model)(**model.get_params())
         self.assertEqual(twin.get_params(), model.get_params())
         self.assertEqual(repr(twin), repr(model))
@@ -201,12 +274,14 @@ class Estimator(InAFolder):
             model.set_params(depth=3)
         with self.assertRaises(lucid.InvalidInput):
             model.predict(x[:, :2])
-        with self.assertRaises(lucid.InvalidInput):
+        with self.assertRaises(lucid.NotFittedError) as caught:
             lucid.LucidClassifier().predict(x)
+        self.assertIsInstance(caught.exception, ValueError)
+        self.assertIsInstance(caught.exception, AttributeError)
 
     def test_groups_are_units_and_numbers_stay_numbers(self):
         x, y = self.people()
-        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        model = self.model()
         model.fit(x, (y == "ill").astype(int), groups=np.arange(len(x)) // 2)
         self.assertEqual(model.fit_["units"], 120)
         self.assertTrue(np.issubdtype(model.predict(x[:5]).dtype, np.integer))
@@ -219,7 +294,7 @@ class Estimator(InAFolder):
         x, y = self.people()
         frame = pandas.DataFrame(x, columns=["a", "b", "c"])
         frame["job"] = np.where(x[:, 2] > 0.5, "cook", "nurse")
-        model = lucid.LucidClassifier(arch="2x6", expected_rows=200, seed=1, run=self.at("r"))
+        model = self.model()
         model.fit(frame, y)
         self.assertTrue((model.predict(frame[["job", "c", "b", "a"]]) == model.predict(frame)).all())
 
@@ -227,6 +302,7 @@ class Estimator(InAFolder):
 def load_tests(loader, tests, pattern):
     tests.addTests(doctest.DocTestSuite(lucid))
     tests.addTests(doctest.DocTestSuite(lucid._estimator))
+    tests.addTests(doctest.DocTestSuite(lucid._network))
     return tests
 
 

@@ -69,7 +69,7 @@ class Elites {
     }
     if (near >= kPerPlace || siblings >= kPerMember) return;
     items_.insert(items_.begin() + static_cast<std::ptrdiff_t>(at), candidate);
-    // Those below the new one that it leaves no room for.
+    // Candidates below the new one go if it leaves no room for them.
     std::erase_if(items_, [&](const Candidate& other) {
       if (other.f >= candidate.f) return false;
       const bool close = Distance(other.x, candidate.x) <= kApart;
@@ -169,7 +169,7 @@ class PairSearch {
     return starts;
   }
 
-  // At the elites' points, the members of smallest g that are not paired with them yet.
+  // Pairs the elites' points with the members of smallest g that they are not paired with yet.
   Result<std::vector<Candidate>> OtherMembers() {
     std::vector<float> points;
     for (const Candidate& elite : elites_.items()) {

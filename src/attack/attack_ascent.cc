@@ -6,7 +6,7 @@
 namespace lucid {
 namespace {
 
-// Where restoration aims: a hair inside, so that rounding does not leave it a hair outside.
+// Restoration aims a hair inside, so that rounding does not leave it a hair outside.
 constexpr double kInside = 1e-9;
 constexpr int kFirstRestoration = 25;
 constexpr int kStepRestoration = 4;

@@ -42,8 +42,8 @@ class PairAscent {
   // Within `domain`: only features that are free move. None: all of [0,1]^d.
   explicit PairAscent(std::int64_t inputs, const Domain* domain = nullptr);
 
-  // From any x of the box to a local maximum. Ensures, if there is a value: it is f(x), g(x) <= 0
-  // and x is in the box. None: no x with g(x) <= 0 was found.
+  // Climbs from any x of the box to a local maximum. Ensures, if there is a value: it is f(x), g(x)
+  // <= 0 and x is in the box. None: no x with g(x) <= 0 was found.
   std::optional<double> Climb(NetworkGradient& network, NetworkGradient& member,
                               const TrustBox& box, std::vector<double>& x);
 

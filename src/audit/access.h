@@ -42,7 +42,7 @@ class AuditedAccess {
   // The answer to one query from `network`; kRefused if the access refuses the input. Every call
   // draws anew, as a new key would: an attacker gains nothing by asking again.
   std::int32_t Ask(const NetworkLabels& network, std::span<const float> x);
-  // The same if it had another region, which holds x or not.
+  // Asks the same access as if it had another region, which holds x or does not.
   std::int32_t AskInRegion(const NetworkLabels& network, std::span<const float> x, bool noised);
 
   // Whether it noises x; nothing if it refuses x.

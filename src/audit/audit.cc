@@ -118,7 +118,7 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
                Auditor::Create(run, ensemble, train, test, options, progress, std::move(stop)));
   LUCID_TRY(options.url ? auditor.AttackUrl() : auditor.AttackAll());
   const auto claims = std::ranges::count_if(
-      auditor.rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
+      auditor.record().rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
   if (claims > kMostClaims) {
     return InvalidInput(
         fmt::format("{} claims are more than the {} that share one level: audit fewer at a time",
@@ -127,9 +127,10 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   audit.run = run;
   audit.version = Version();
   audit.run_key = ensemble.manifest().run_key;
-  audit.rows = std::move(auditor.rows);
+  audit.rows = auditor.record().rows;
   audit.left_out = std::move(unchecked);
-  audit.left_out.insert(audit.left_out.end(), auditor.left_out.begin(), auditor.left_out.end());
+  const std::vector<std::string>& left_out = auditor.record().left_out;
+  audit.left_out.insert(audit.left_out.end(), left_out.begin(), left_out.end());
   return audit;
 }
 

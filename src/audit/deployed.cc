@@ -1,11 +1,11 @@
-// The game `deployed`: two real services, made anew with the unit and without it.
+#include "audit/deployed.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <mutex>
 
-#include "audit/auditor.h"
 #include "audit/reduced_world.h"
 #include "base/files.h"
 #include "base/parallel.h"
@@ -32,7 +32,7 @@ std::vector<double> AnswersAt(const Guard& guard, std::span<const float> input) 
   std::vector<double> answers(static_cast<std::size_t>(guard.classes()));
   const Mechanism& mechanism = guard.mechanism();
   const GuardedAnswer asked = guard.Ask(x);
-  // What the network says stands behind the noise: a draw that never lies.
+  // A draw that never lies shows what the network says behind the noise.
   const Draw honest{~std::uint64_t{0}, 0, 0};
   const std::int32_t label = asked.noised && mechanism.epsilon() > 0
                                  ? guard.Ask(x, Budget::kLeft, honest).label
@@ -50,7 +50,7 @@ class TellingSearch {
   TellingSearch(const Guard& with, const Guard& without, const Table& rows, Stream& stream)
       : with_(with), without_(without), rows_(rows), stream_(stream) {}
 
-  // Those that tell most first.
+  // The inputs that were found; the ones that tell most come first.
   std::vector<TellingInput> Run() {
     for (std::int64_t i = 0; i < kCandidates; ++i) {
       Try(Along(AnyRow(), AnyRow(), i % 4 == 0 ? 0 : stream_.Uniform()));
@@ -86,7 +86,8 @@ class TellingSearch {
     }
     return x;
   }
-  // Where the answers are no longer those at a; 1 if they are the same at b.
+  // The share of the way from a to b at which the answers are no longer those at a; 1 if they are
+  // the same at b.
   static double Leaves(const Guard& guard, std::span<const float> a, std::span<const float> b) {
     const std::vector<double> first = AnswersAt(guard, a);
     if (AnswersAt(guard, b) == first) return 1;
@@ -122,90 +123,97 @@ class TellingSearch {
 // Everything that `lucid train` and `lucid serve` do with a private run: N with a fresh secret, its
 // bounds, a guard with a fresh key. Members and certificate play no part. The attacker, who knows
 // everything but the secret, makes a pair of his own to see what to ask.
-Result<std::vector<Auditor::DeployedPair>> Auditor::DeployPrivate(double epsilon) const {
-  const Manifest& manifest = ensemble_.manifest();
+Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double epsilon) const {
+  const Manifest& manifest = scene_.ensemble.manifest();
   LUCID_ASSIGN(const TrainOptions train, TrainOptions::FromCanonical(manifest.training));
   const auto service = [&](const Table& table) -> Result<Guard> {
     LUCID_ASSIGN(
         DpSgdNetwork trained,
         TrainDpSgd(
-            ensemble_.network().architecture, table,
+            scene_.ensemble.network().architecture, table,
             {.train = train, .epsilon = train.epsilon, .delta = train.delta, .clip = train.clip},
-            stop_));
+            scene_.stop));
     RunNetwork run{manifest, std::move(trained.network)};
     run.manifest.declared =
-        DeclareBounds(run.network, manifest.schema, manifest.declared->r, options_.reference);
-    return Guard::CreateDeclared(run, {.mechanism = options_.mechanism, .epsilon = epsilon},
+        DeclareBounds(run.network, manifest.schema, manifest.declared->r, scene_.options.reference);
+    return Guard::CreateDeclared(run, {.mechanism = scene_.options.mechanism, .epsilon = epsilon},
                                  GuardKey::Random());
   };
-  const std::int64_t count = options_.deployed;  // a unit may be played for again, with new secrets
-  std::vector<std::optional<DeployedPair>> made(static_cast<std::size_t>(count));
+  const std::int64_t count =
+      scene_.options.deployed;  // a unit may be played for again, with new secrets
+  std::vector<std::optional<Services>> made(static_cast<std::size_t>(count));
   std::mutex mutex;
   std::int64_t done = 0;
-  LUCID_TRY(ParallelFor(count, options_.threads, stop_, [&](std::int64_t i, int) -> Status {
-    const std::int64_t target = i * std::ssize(targets_) / count;
-    const Table rest = WithoutUnitOf(train_, targets_[target].row);
-    LUCID_ASSIGN(Guard with, service(train_));
-    LUCID_ASSIGN(Guard without, service(rest));
-    std::vector<TellingInput> telling;
-    if (Asked(AuditAttack::kRegion)) {
-      LUCID_ASSIGN(const Guard own_with, service(train_));
-      LUCID_ASSIGN(const Guard own_without, service(rest));
-      Stream stream(options_.seed, "telling inputs", static_cast<std::uint64_t>(target));
-      telling = TellingSearch(own_with, own_without, train_, stream).Run();
-    }
-    made[i].emplace(DeployedPair{target, std::move(with), std::move(without), std::move(telling)});
-    const std::lock_guard lock(mutex);
-    if (progress_) progress_({"making services", "pairs", ++done, count, 0, "deployed"});
-    return Ok();
-  }));
-  std::vector<DeployedPair> pairs;
+  LUCID_TRY(
+      ParallelFor(count, scene_.options.threads, scene_.stop, [&](std::int64_t i, int) -> Status {
+        const std::int64_t target = i * std::ssize(scene_.targets) / count;
+        const Table rest = WithoutUnitOf(scene_.train, scene_.targets[target].row);
+        LUCID_ASSIGN(Guard with, service(scene_.train));
+        LUCID_ASSIGN(Guard without, service(rest));
+        std::vector<TellingInput> telling;
+        if (scene_.Asked(AuditAttack::kRegion)) {
+          LUCID_ASSIGN(const Guard own_with, service(scene_.train));
+          LUCID_ASSIGN(const Guard own_without, service(rest));
+          Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
+          telling = TellingSearch(own_with, own_without, scene_.train, stream).Run();
+        }
+        made[i].emplace(Services{target, std::move(with), std::move(without), std::move(telling)});
+        const std::lock_guard lock(mutex);
+        if (scene_.progress)
+          scene_.progress({"making services", "pairs", ++done, count, 0, "deployed"});
+        return Ok();
+      }));
+  std::vector<Services> pairs;
   for (auto& pair : made) pairs.push_back(*std::move(pair));
   return pairs;
 }
 
-Status Auditor::MakeReducedWorlds() {
+Status DeployedGame::MakeReducedWorlds() {
   if (!reduced_.empty()) return Ok();
-  const std::string path =
-      options_.certificate.empty() ? PathIn(run_, kCertificateFile) : options_.certificate;
+  const std::string path = scene_.options.certificate.empty() ? PathIn(scene_.run, kCertificateFile)
+                                                              : scene_.options.certificate;
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(path));
-  const std::int64_t count = std::min(options_.deployed, std::ssize(targets_));
+  const std::int64_t count = std::min(scene_.options.deployed, std::ssize(scene_.targets));
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t target = i * std::ssize(targets_) / count;
+    const std::int64_t target = i * std::ssize(scene_.targets) / count;
     LUCID_ASSIGN(std::string world,
-                 MakeReducedWorld(ensemble_.manifest(), certificate, train_, targets_[target].row,
-                                  PathIn(options_.scratch, fmt::format("without-{}", i)),
-                                  options_.threads, stop_));
+                 MakeReducedWorld(scene_.ensemble.manifest(), certificate, scene_.train,
+                                  scene_.targets[target].row,
+                                  PathIn(scene_.options.scratch, fmt::format("without-{}", i)),
+                                  scene_.options.threads, scene_.stop));
     reduced_.push_back(std::move(world));
-    if (progress_) progress_({"making worlds", "worlds", i + 1, count, 0, "deployed"});
+    if (scene_.progress) scene_.progress({"making worlds", "worlds", i + 1, count, 0, "deployed"});
   }
   return Ok();
 }
 
 // The run as it is, and what the reduced file gives. Training is no secret here: the attacker has
 // both services on his own machine.
-Result<std::vector<Auditor::DeployedPair>> Auditor::DeployReduced(GuardKind guard, double epsilon) {
+Result<std::vector<DeployedGame::Services>> DeployedGame::DeployReduced(GuardKind guard,
+                                                                        double epsilon) {
   LUCID_TRY(MakeReducedWorlds());
-  const GuardOptions options{.guard = guard, .mechanism = options_.mechanism, .epsilon = epsilon};
-  std::vector<DeployedPair> pairs;
+  const GuardOptions options{
+      .guard = guard, .mechanism = scene_.options.mechanism, .epsilon = epsilon};
+  std::vector<Services> pairs;
   const std::int64_t count = std::ssize(reduced_);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t target = i * std::ssize(targets_) / count;
-    LUCID_ASSIGN(Guard with, Guard::Open(run_, options_.certificate, options, GuardKey::Random()));
+    const std::int64_t target = i * std::ssize(scene_.targets) / count;
+    LUCID_ASSIGN(Guard with,
+                 Guard::Open(scene_.run, scene_.options.certificate, options, GuardKey::Random()));
     LUCID_ASSIGN(Guard without,
                  Guard::Open(reduced_[static_cast<std::size_t>(i)], options, GuardKey::Random()));
-    Stream stream(options_.seed, "telling inputs", static_cast<std::uint64_t>(target));
-    std::vector<TellingInput> telling = TellingSearch(with, without, train_, stream).Run();
+    Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
+    std::vector<TellingInput> telling = TellingSearch(with, without, scene_.train, stream).Run();
     pairs.push_back({target, std::move(with), std::move(without), std::move(telling)});
   }
   return pairs;
 }
 
-std::string Auditor::WhyNotDeployed(Method method) const {
-  const Manifest& manifest = ensemble_.manifest();
+std::string DeployedGame::WhyNot(Method method) const {
+  const Manifest& manifest = scene_.ensemble.manifest();
   if (HasDeclaredAccess(manifest)) {
     if (method != Method::kScalar) return "a private run's service is the scalar guard";
-    if (manifest.declared->reference != "domain" && !options_.reference) {
+    if (manifest.declared->reference != "domain" && !scene_.options.reference) {
       return "the reference rows of the declared bounds are not here (--reference FILE.csv)";
     }
     return "";
@@ -213,14 +221,14 @@ std::string Auditor::WhyNotDeployed(Method method) const {
   return WhyNotReduced(manifest);
 }
 
-Status Auditor::AttackDeployed(Method method, double epsilon) {
+Status DeployedGame::Attack(Method method, double epsilon) {
   const std::string name(NameOf(method));
-  if (const std::string why = WhyNotDeployed(method); !why.empty()) {
+  if (const std::string why = WhyNot(method); !why.empty()) {
     const std::string line = fmt::format("deployed on {}: {}", name, why);
-    if (!std::ranges::count(left_out, line)) left_out.push_back(line);
+    if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
     return Ok();
   }
-  const Manifest& manifest = ensemble_.manifest();
+  const Manifest& manifest = scene_.ensemble.manifest();
   const bool full = HasDeclaredAccess(manifest);
   LUCID_ASSIGN(const auto pairs,
                full ? DeployPrivate(epsilon) : DeployReduced(*GuardOf(method), epsilon));
@@ -230,12 +238,12 @@ Status Auditor::AttackDeployed(Method method, double epsilon) {
   LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create({}));
   Game game{.rounds = worlds * (full ? 1 : kKeysOfWorld), .subject = {}, .oracle = {}};
   game.subject = [&](std::int64_t round, Side) {
-    Subject subject = SubjectOf(targets_[pairs[round % worlds].target]);
+    Subject subject = scene_.SubjectOf(scene_.targets[pairs[round % worlds].target]);
     subject.telling = pairs[round % worlds].telling;
     return subject;
   };
   game.oracle = [&](std::int64_t round, Side side) -> Oracle {
-    const DeployedPair& pair = pairs[round % worlds];
+    const Services& pair = pairs[round % worlds];
     return [&noise, &pair, side, full](std::span<const float> input) -> Result<std::int32_t> {
       const Guard& guard = side == Side::kIn ? pair.with : pair.without;
       std::vector<float> x(input.begin(), input.end());
@@ -245,13 +253,13 @@ Status Auditor::AttackDeployed(Method method, double epsilon) {
     };
   };
   for (const AuditAttack attack : kAttacks) {
-    if (!Asked(attack)) continue;
-    AuditRow row = NewRow(attack, name, method, World::kDeployed, epsilon);
+    if (!scene_.Asked(attack)) continue;
+    AuditRow row = record_.NewRow(attack, name, method, World::kDeployed, epsilon);
     if (full) {
       row.claimed = manifest.private_run->statement.epsilon;
       row.delta = manifest.private_run->statement.delta;
     }
-    LUCID_TRY(PlayAndKeep(game, row));
+    LUCID_TRY(record_.PlayAndKeep(game, row));
   }
   return Ok();
 }

@@ -84,7 +84,8 @@ Result<AuditRow> TimeAccess(const TimedInputs& inputs, const Oracle& ask, std::i
   const auto pass = [&](std::int64_t count) -> Status {
     for (std::int64_t i = 0; i < count; ++i) {
       if (stop.stop_requested()) return Interrupted("stopped on request");
-      // Which one comes second must not tell: what was asked before warms caches and clocks.
+      // The order must not give anything away, because what was asked before warms caches and
+      // clocks.
       const bool noised_first = order.Below(2) == 0;
       if (noised_first) LUCID_TRY(time(inputs.noised, i, of_noised));
       LUCID_TRY(time(inputs.others, i, of_others));
@@ -92,7 +93,7 @@ Result<AuditRow> TimeAccess(const TimedInputs& inputs, const Oracle& ask, std::i
     }
     return Ok();
   };
-  // What is new costs a server more (its ledger writes it down), noised or not.
+  // A question that is new costs a server more (its ledger writes it down), noised or not.
   LUCID_TRY(pass(std::ssize(inputs.noised)));
   of_noised.clear();
   of_others.clear();

@@ -125,7 +125,7 @@ Status HttpClient::Impl::Reach() const {
 Result<std::int32_t> HttpClient::Impl::Read(const Response& response) const {
   if (response.status != 200) {
     const std::string text = ErrorText(response.body);
-    // As `lucid serve` names a row outside of what the certificate covers.
+    // This is how `lucid serve` names a row outside of what the certificate covers.
     if (response.status == 400 && text.starts_with("row 0: ")) return kRefused;
     return Failure(fmt::format("{} {}{}{}", response.status, Shown(response.reason),
                                text.empty() ? "" : ": ", Shown(text)));

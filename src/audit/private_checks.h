@@ -47,7 +47,7 @@ using NoisedAnswer = std::function<std::int32_t(std::span<const float> x)>;
 AuditCheck CheckDraws(const NoisedAnswer& first, const NoisedAnswer& second, const Table& inputs,
                       std::int64_t classes);
 
-// All of them, of a run with the rows it was trained on. What cannot be checked is said in
+// Makes all checks of a run with the rows it was trained on. What cannot be checked is named in
 // `left_out`.
 Result<std::vector<AuditCheck>> CheckPrivateRun(const std::string& run, const RunNetwork& opened,
                                                 const Table& train,

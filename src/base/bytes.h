@@ -44,7 +44,7 @@ class ByteCursor {
   void Take(std::span<std::uint8_t> out) {
     for (std::uint8_t& byte : out) byte = Take<std::uint8_t>();
   }
-  // For readers: a rule that what was taken has to keep.
+  // A rule that a reader sets: what was taken has to keep it.
   void Require(bool holds) { ok_ = ok_ && holds; }
 
   bool ok() const { return ok_; }

@@ -25,7 +25,7 @@ class File {
   // Creates the file, or takes over one whose writer died; locked (see Lock), empty, kOwnerOnly.
   static Result<File> CreateLocked(const std::string& path);
   static Result<File> OpenToUpdate(const std::string& path);  // read and write, must exist
-  // One that was opened in a way of its own. `fd` belongs to the File from here on.
+  // A file that the caller opened in a way of its own. `fd` belongs to the File from here on.
   static File Adopt(int fd, std::string path) { return {fd, std::move(path)}; }
   ~File();
   File(File&& other) noexcept;
@@ -86,7 +86,7 @@ Status CheckOwnerOnly(const std::string& folder);
 // Renames `from` to `to` and syncs the folder, so that the new name survives a power cut.
 Status RenameDurably(const std::string& from, const std::string& to);
 
-// After a change of names in the folder that `path` is in: they survive a power cut.
+// Makes changes of names in the folder that `path` is in survive a power cut.
 Status SyncFolderOf(const std::string& path);
 
 Status MakeDirectories(const std::string& path);

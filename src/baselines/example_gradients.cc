@@ -117,13 +117,15 @@ class BlockGradients final : public ExampleGradients {
   }
 
   void ForwardLayer(std::size_t l) {
-    IsDense(l) ? ForwardLayerAs<true>(l) : ForwardLayerAs<false>(l);
+    // Only the last layer, which is dense, has no ReLU.
+    if (!layers_[l].shape.relu) return ForwardLayerAs<true, false>(l);
+    IsDense(l) ? ForwardLayerAs<true, true>(l) : ForwardLayerAs<false, true>(l);
   }
-  template <bool kDense>
+  template <bool kDense, bool kRelu>
   void ForwardLayerAs(std::size_t l) {
-    Forward<false, kDense>{layers_[l],       weights_.get(),         InputOf(l),
-                           TapsOf(l),        memory_[l].units.get(), rows_,
-                           memory_[l].active}
+    Forward<false, kDense, kRelu>{layers_[l],       weights_.get(),         InputOf(l),
+                                  TapsOf(l),        memory_[l].units.get(), rows_,
+                                  memory_[l].active}
         .Run();
   }
 
@@ -172,7 +174,8 @@ class BlockGradients final : public ExampleGradients {
   }
 
   void Clip(float clip) {
-    // Of the norm's rounding: sums of squares over the units of a layer, in float32.
+    // This leaves room for the rounding of the norm, a sum of squares over the units of a layer in
+    // float32.
     constexpr float kMargin = 1 - 0x1p-13f;
     const D d;
     for (std::int64_t r = 0; r < rows_; ++r) {

@@ -67,7 +67,7 @@ TEST_P(NaiveIdpTest, EqualsTheExactIndex) {
   for (const Network& member : members_) {
     error = std::max(error, Evaluator(member).ConfidenceErrorBound());
   }
-  const auto upper = BoundMembers(ensemble, error).value();
+  const auto upper = BoundMembers(ensemble, error).value().upper;
   const MemberIndex index = MemberIndex::Build(ensemble, upper, error).value();
   for (std::int64_t i = 0; i < points_.rows(); ++i) {
     EXPECT_EQ(naive.Decide(points_.row(i)).noised, index.AnyMemberDisagrees(points_.row(i)));

@@ -204,6 +204,12 @@ void ReadHashes(JsonFields& read, Certificate& c) {
   c.ensemble_digest = read.Sha256("/hashes/ensemble");
   c.spatial_digest = ReadOptionalHash(read, "/hashes/spatial");
   c.index_digest = ReadOptionalHash(read, "/hashes/index");
+  // Certificates of files without a proof have no such field.
+  const Json& hashes = read.Object("/hashes");
+  if (hashes.contains("spatial_proof")) {
+    c.spatial_proof_digest = read.Sha256("/hashes/spatial_proof");
+  }
+  if (hashes.contains("index_proof")) c.index_proof_digest = read.Sha256("/hashes/index_proof");
 }
 
 // One spelling for each certificate: a field that is unknown, there twice or in another place, or a
@@ -256,6 +262,11 @@ std::string_view NameOf(DeclaredOutcome outcome) {
       break;
   }
   return "open";
+}
+
+bool Certificate::FullyProved() const {
+  return proof && (!spatial_digest || spatial_proof_digest) &&
+         (!index_digest || index_proof_digest);
 }
 
 DeclaredOutcome Certificate::Outcome() const {
@@ -322,6 +333,8 @@ std::string EncodeCertificate(const Certificate& c) {
                     {"ensemble", c.ensemble_digest.Hex()},
                     {"spatial", HashOrNull(c.spatial_digest)},
                     {"index", HashOrNull(c.index_digest)}};
+  if (c.spatial_proof_digest) json["hashes"]["spatial_proof"] = c.spatial_proof_digest->Hex();
+  if (c.index_proof_digest) json["hashes"]["index_proof"] = c.index_proof_digest->Hex();
   json["proof"] = nullptr;
   if (c.proof) {
     json["proof"] = {
@@ -377,7 +390,8 @@ Result<Certificate> ParseCertificate(std::string_view text, const std::string& s
 }
 
 Status SaveCertificate(const Certificate& certificate, const std::string& path) {
-  // What no reader would take is not written: it would be found out much later.
+  // A file that no reader would accept is not written, because the mistake would be found much
+  // later.
   const std::string text = EncodeCertificate(certificate);
   LUCID_TRY(ParseCertificate(text, path));
   return WriteFileAtomically(path, text);

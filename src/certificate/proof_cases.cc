@@ -18,7 +18,7 @@ void PutVector(std::string& out, const std::vector<T>& values) {
   out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Nothing is set aside for numbers that are not there.
+// No memory is set aside for numbers that the file does not have.
 template <class T>
 void ReadVector(ByteCursor& in, std::vector<T>& values) {
   const auto count = in.Take<std::uint32_t>();

@@ -30,7 +30,8 @@ bool HasMultipliers(const ProofClosing& closing) {
   return closing.kind == kMultipliers || closing.kind == kMoments;
 }
 
-// What no reader would take is not written: it would be found out much later.
+// A record that no reader would accept is not written, because the mistake would be found much
+// later.
 Status CheckClosing(const ProofClosing& closing) {
   const bool every = closing.member == ProofClosing::kEveryPair &&
                      closing.kind == ProofClosing::Kind::kNoInput &&

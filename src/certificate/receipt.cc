@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kReceiptFormat = "lucid-receipt-1";
+constexpr std::string_view kReceiptFormat = "lucid-receipt-2";
 constexpr std::uint64_t kMaxReceiptBytes = 1 << 16;
 
 std::string Encode(const Receipt& receipt) {
@@ -66,7 +66,7 @@ std::string_view NameOf(Standing standing) {
 
 Result<Standing> StandingOf(const std::string& certificate_path) {
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(certificate_path));
-  if (!certificate.proof) return Standing::kUnproved;
+  if (!certificate.FullyProved()) return Standing::kUnproved;
   const Result<Receipt> receipt = LoadReceipt(ReceiptPath(certificate_path));
   if (!receipt.ok() || receipt->proof != certificate.proof->digest) return Standing::kProved;
   // A certificate has one spelling, so this is the digest of the file that was just read.

@@ -53,7 +53,7 @@ Result<Certificate> Compute(const Ensemble& ensemble, const CertifyOptions& opti
   return ComputeBounds(ensemble, std::get<NativeBoundOptions>(options.engine), progress, stop);
 }
 
-// Where the proof goes if nobody said so; empty: none is written.
+// The file of the proof if nobody named one; empty: no proof is written.
 std::string ProofPath(const std::string& run, const CertifyOptions& options) {
   const auto* native = std::get_if<NativeBoundOptions>(&options.engine);
   if (native == nullptr) return "";
@@ -70,6 +70,18 @@ std::optional<std::vector<float>> GuidesOf(const Manifest& manifest) {
   return std::move(dataset->train.x);
 }
 
+// Writes the proof of a guard's file where the certificate's own bounds have one, too.
+Result<std::optional<Digest>> Prove(const std::string& path, const Certificate& certificate,
+                                    const std::vector<BoxProof>& proofs) {
+  if (!certificate.proof) {
+    std::error_code ignored;  // of an earlier file
+    std::filesystem::remove(path, ignored);
+    return std::optional<Digest>();
+  }
+  LUCID_ASSIGN(const Digest digest, WriteGuardProof(path, certificate, proofs));
+  return std::optional(digest);
+}
+
 // Writes the files that guards beyond the scalar one read, and names them in the certificate.
 Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
                      const CertifyOptions& options, const ProgressCallback& progress,
@@ -77,32 +89,35 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
   if (!options.index && !options.spatial) return Ok();
   Certificate& certificate = summary.certificate;
   const int threads = options.bound().threads;
-  LUCID_ASSIGN(const auto upper,
+  LUCID_ASSIGN(const MemberBounds members,
                BoundMembers(ensemble, certificate.member_error, threads, progress, stop));
   if (options.index) {
     LUCID_ASSIGN(const MemberIndex index,
-                 MemberIndex::Build(ensemble, upper, certificate.member_error, threads));
+                 MemberIndex::Build(ensemble, members.upper, certificate.member_error, threads));
     LUCID_TRY(index.Save(PathIn(run, kIndexFile)));
     certificate.index_digest = index.digest();
+    LUCID_ASSIGN(certificate.index_proof_digest,
+                 Prove(PathIn(run, kIndexProofFile), certificate, members.proofs));
   }
   if (options.spatial) {
     SpatialOptions spatial = options.spatial_options;
     spatial.threads = threads;
     const auto guides = GuidesOf(ensemble.manifest());
     summary.guided = guides.has_value();
-    LUCID_ASSIGN(
-        const std::string bytes,
-        ComputeSpatialBounds(ensemble, certificate, upper, guides.value_or(std::vector<float>()),
-                             spatial, progress, stop));
-    const std::string path = PathIn(run, kSpatialFile);
-    summary.boxes_help = !bytes.empty();
+    LUCID_ASSIGN(const SpatialFile file, ComputeSpatialBounds(ensemble, certificate, members,
+                                                              guides.value_or(std::vector<float>()),
+                                                              spatial, progress, stop));
+    const std::string path = PathIn(run, kSpatialFile), proof = PathIn(run, kSpatialProofFile);
+    summary.boxes_help = !file.bytes.empty();
     if (!summary.boxes_help) {
-      std::error_code ignored;  // an earlier file may be there; no certificate names it any more
+      std::error_code ignored;  // earlier files may be there; no certificate names them any more
       std::filesystem::remove(path, ignored);
+      std::filesystem::remove(proof, ignored);
       return Ok();
     }
-    LUCID_TRY(WriteFileAtomically(path, bytes));
-    certificate.spatial_digest = Sha256Of(bytes);
+    LUCID_TRY(WriteFileAtomically(path, file.bytes));
+    certificate.spatial_digest = Sha256Of(file.bytes);
+    LUCID_ASSIGN(certificate.spatial_proof_digest, Prove(proof, certificate, file.proofs));
   }
   return Ok();
 }
@@ -115,6 +130,14 @@ BoundOptions& CertifyOptions::bound() {
 const BoundOptions& CertifyOptions::bound() const {
   return std::visit([](const auto& options) -> const BoundOptions& { return options; }, engine);
 }
+
+DeclaredDecision OwnDecision(const Manifest& manifest) {
+  const DeclaredBounds& declared = *manifest.declared;
+  const auto classes = static_cast<std::size_t>(manifest.schema.classes());
+  return {declared.r, std::vector<double>(classes, declared.bound()), /*after_looking=*/false};
+}
+
+std::string JournalPath(const std::string& certificate) { return certificate + ".journal"; }
 
 Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
                                const CertifyOptions& options, const ProgressCallback& progress,
@@ -137,8 +160,10 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   summary.certificate.declared = options.declared;
   LUCID_ASSIGN(summary.kept, earlier.Improve(summary.certificate, options.bound().gap));
   // Files that an unchanged certificate names are there already.
-  const bool had_index = summary.certificate.index_digest.has_value(),
-             had_spatial = summary.certificate.spatial_digest.has_value();
+  const bool proved = summary.certificate.proof.has_value();
+  const Certificate& made = summary.certificate;
+  const bool had_index = made.index_digest && (made.index_proof_digest || !proved);
+  const bool had_spatial = made.spatial_digest && (made.spatial_proof_digest || !proved);
   summary.promise =
       PromiseOf(ensemble.manifest(), &summary.certificate, {.domain = summary.certificate.domain});
   summary.certificate.promise = summary.promise.name();

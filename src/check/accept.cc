@@ -37,6 +37,7 @@ Result<CheckReport> CheckRun(const std::string& run, const CheckOptions& options
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(path));
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run, progress));
   LUCID_ASSIGN(CheckReport report, CheckBinding(certificate, ensemble, options, progress, stop));
+  std::ranges::move(CheckFiles(certificate, run), std::back_inserter(report.checks));
   if (!report.accepted()) return report;
   if (!certificate.proof) {
     report.checks.push_back({"proof", Check::Outcome::kNotDone, "the certificate names none"});
@@ -45,8 +46,11 @@ Result<CheckReport> CheckRun(const std::string& run, const CheckOptions& options
   const std::vector<std::string> proofs = {PathIn(run, certificate.proof->file)};
   report.checks.push_back(CheckNamedProof(certificate, proofs));
   LUCID_ASSIGN(CheckReport proof,
-               CheckProof(certificate, ensemble, proofs, options, progress, std::move(stop)));
+               CheckProof(certificate, ensemble, proofs, options, progress, stop));
   std::ranges::move(proof.checks, std::back_inserter(report.checks));
+  LUCID_ASSIGN(CheckReport guards,
+               CheckGuardProofs(certificate, ensemble, run, options, progress, stop));
+  std::ranges::move(guards.checks, std::back_inserter(report.checks));
   if (report.accepted()) LUCID_TRY(LeaveReceipt(path, certificate, proofs));
   return report;
 }

@@ -1,4 +1,5 @@
-// From a point where a member disagrees with N uphill to where N is surest while it still does.
+// Climbs from a point where a member disagrees with N to a point where N is as sure as it gets
+// while the member still disagrees.
 #pragma once
 
 #include <cstdint>

@@ -151,9 +151,6 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
   return check.Finish();
 }
 
-namespace {
-
-// The files that guards trust because the certificate names them.
 std::vector<Check> CheckFiles(const Certificate& certificate, const std::string& run) {
   std::vector<Check> checks;
   const auto check = [&](const char* name, const std::optional<Digest>& stated, const char* file) {
@@ -167,10 +164,10 @@ std::vector<Check> CheckFiles(const Certificate& certificate, const std::string&
   };
   check("spatial bounds", certificate.spatial_digest, kSpatialFile);
   check("index of members", certificate.index_digest, kIndexFile);
+  check("proof of the spatial bounds", certificate.spatial_proof_digest, kSpatialProofFile);
+  check("proof of the index", certificate.index_proof_digest, kIndexProofFile);
   return checks;
 }
-
-}  // namespace
 
 Result<CheckReport> CheckBinding(const Certificate& certificate, const std::string& run,
                                  const CheckOptions& options, const ProgressCallback& progress,

@@ -73,6 +73,10 @@ double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing
       return bounder_.Bound(question, closing.lambda, closing.multipliers);
     case kMoments:
       if (!moments_) moments_ = std::make_unique<ProofMoments>(network_);
+      // Of more than two classes, N_label - N_other may be more than f, which the band is about.
+      if (band && network_.architecture.classes() > 2) {
+        band->most = bounder_.BoundByLines(question, 1);
+      }
       return moments_->Bound(bounder_, question, band, parameters, closing.multipliers);
     case kWindows:
       break;

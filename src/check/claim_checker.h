@@ -39,7 +39,7 @@ class ClaimChecker {
   double BoundWith(Ties ties, std::int32_t label, const ProofClosing& closing, double member_error,
                    std::span<const float> parameters);
 
-  // What the bounder holds.
+  // The region and the member that the bounder was entered with.
   struct Place {
     std::int32_t label = -1;
     std::optional<ProofBand> band;

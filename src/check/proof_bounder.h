@@ -44,6 +44,8 @@
 #include <span>
 #include <vector>
 
+#include "check/proof_facts.h"
+#include "check/proof_form.h"
 #include "check/proof_lines.h"
 #include "check/proof_region.h"
 #include "lucid/nn/network.h"
@@ -59,10 +61,7 @@ class ProofBounder {
   // Intervals of N's sums. False: the region holds no input, proved. The region is copied. With a
   // band, everything that is said of the region is said of its inputs with f in the band only, f
   // being N's confidence in class band->label.
-  struct Band {
-    std::int32_t label = 0;
-    double least = 0, most = 0;  // most may be +inf
-  };
+  using Band = ProofFacts::Band;
   bool EnterRegion(const ProofRegion& region, const std::optional<Band>& band = std::nullopt,
                    Ties ties = Ties::kRule);
   // Intervals of the member's differences; by interval arithmetic alone if `quick`. False: no input
@@ -108,107 +107,30 @@ class ProofBounder {
 
   // After EnterMember: what is possible in a hidden layer, and the box.
   const std::vector<SumPolygon>& polygons(std::size_t layer) const {
-    return hidden_[layer].polygons;
+    return facts_.hidden()[layer].polygons;
   }
-  Interval Input(std::size_t j) const { return {x_.low[j], x_.high[j]}; }
+  Interval Input(std::size_t j) const { return {facts_.x().low[j], facts_.x().high[j]}; }
   // False: numbers are too large, and no interval means anything.
-  bool usable() const { return !overflow_; }
+  bool usable() const { return facts_.usable(); }
 
   // What was found, for tests: of N's sums after EnterRegion, of differences after EnterMember.
   Interval Sum(std::size_t layer, std::size_t unit) const;
   Interval Difference(std::size_t layer, std::size_t unit) const;
 
  private:
-  struct Matrix {
-    std::size_t rows = 0, columns = 0;
-    std::vector<double> weights, bias;  // row by row
-    Matrix(std::size_t r, std::size_t c) : rows(r), columns(c), weights(r * c), bias(r) {}
-    const double* row(std::size_t r) const { return weights.data() + r * columns; }
-    void Read(const Layer& shape, std::span<const float> parameters);
-  };
-  struct Ranges {
-    std::vector<double> low, high;
-    explicit Ranges(std::size_t n) : low(n), high(n) {}
-    double Size(std::size_t k) const;
-  };
-  struct Hidden {
-    Hidden(std::size_t units, std::size_t inputs);
-    Matrix network, member, difference;
-    std::vector<char> split;  // the region fixes a phase of this unit
-    // Of N alone.
-    Ranges sum, output;
-    std::vector<double> scale;  // s_k without the member
-    std::vector<OutputLines> output_lines;
-    // Of N and the member.
-    std::vector<SumPolygon> polygons;
-    Ranges pair_output, delta;
-    std::vector<double> pair_scale;
-    std::vector<NeuronLines> lines;
-  };
-
-  // a . x >= at_least for every x in question.
-  struct HalfSpace {
-    std::vector<double> a;
-    double at_least = 0;
-  };
   // Where a bound's A and D come from.
   enum class Source { kGiven, kLines, kFlatLines, kZero };
   struct Slopes {
     double a = 0, d = 0;
   };
-  Slopes SlopesByRule(const Hidden& layer, std::size_t k, bool flat) const;
-
-  bool EnterNetwork();  // all layers
-  bool EnterNetworkLayer(std::size_t m);
-  bool EnterMemberLayer(std::size_t m, bool quick);
-  void AddHalfSpace(std::span<const double> a, double sign, double at_least);
-  void AddPhases(bool member);
-  bool AddBand();
-  void NarrowByBand();
+  Slopes SlopesByRule(const ProofLayer& layer, std::size_t k, bool flat) const;
   void StartBound(const Question& question, double lambda);
   // From the last hidden layer down to the input, or to the layer `to`.
   void Descend(Source source, std::span<const float> dual, std::size_t to = 0);
-  // What constants may be off by, added; NaN is +inf.
-  double ChargedConstant() const;
-  // Of the outputs: sign (N_label - N_other) as a line over x, from above.
-  double LineOfOutput(std::int32_t label, std::int32_t other, double sign);
-  void FinishMemberLayer(Hidden& layer, bool quick);
-  static void StartAt(const std::vector<double>& bias, std::vector<double>& low,
-                      std::vector<double>& high, std::vector<double>& scale);
-  // Adds to low and high the range of matrix . x for x in `in`, and to scale its size.
-  static void AddRange(const Matrix& matrix, const Ranges& in, std::vector<double>& low,
-                       std::vector<double>& high, std::vector<double>& scale);
-  // False: the numbers are too large to go on; overflow_ is set.
-  bool WidenForRounding(std::vector<double>& low, std::vector<double>& high,
-                        const std::vector<double>& scale);
-  // An upper bound of factor times (the sum of N, or the member's difference) of a unit of layer m.
-  double RowBound(std::size_t m, std::size_t unit, double factor, bool member);
-  void SubstituteLines(const Hidden& layer, bool member);
-  // z^ and d^ of unit k, times a and d, as what they are made of.
-  void Unfold(const Hidden& layer, std::size_t k, double a, double d);
-  void StartNextLayer(std::size_t columns);
-  // The largest value over the box, and over the half spaces, too, if asked.
-  double FinishAtInput(bool with_half_spaces);
-  void LeanOn(const HalfSpace& half);
 
-  const Architecture architecture_;
-  std::int64_t terms_ = 0;  // n
-  double gamma_ = 0;
-  std::vector<Hidden> hidden_;
-  Matrix output_, member_output_;
-  ProofRegion region_;
-  Ties ties_ = Ties::kRule;
-  std::optional<Band> band_;
-  std::vector<HalfSpace> half_spaces_;   // N's, then the member's
-  std::size_t network_half_spaces_ = 0;  // how many are N's
-  std::vector<std::pair<double, std::size_t>> breaks_;
-  Ranges x_;
-  // The linear function on its way down: of the layer in hand, and what the next one gets.
-  std::vector<double> cz_, cd_, next_z_, next_d_;
-  std::vector<float> pushes_;        // of the bound in hand
-  double constant_ = 0, above_ = 0;  // of this layer, of those above
-  double size_ = 0;                  // S
-  bool overflow_ = false;            // since EnterRegion: every bound is +inf
+  ProofFacts facts_;
+  ProofForm form_;             // of the bound in hand
+  std::vector<float> pushes_;  // the same
 };
 
 }  // namespace lucid

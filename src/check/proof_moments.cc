@@ -15,7 +15,7 @@ constexpr double kNarrow = 1e-3;
 constexpr double kThinnest = 1e-9;
 constexpr double kTooLarge = 0x1p200, kUnderflow = 0x1p-400;
 
-// Of a hidden unit, in the order of the multipliers.
+// The constraints of a hidden unit, in the order of the multipliers.
 enum Kind { kBoxZ, kBoxDelta, kBoxBelow, kAbove, kRelu, kMemberRelu, kActive, kInactive, kBetween };
 constexpr std::size_t kKinds = 9;
 
@@ -281,8 +281,7 @@ struct ProofMoments::Form {
       }
       first += kKinds * polygons.size();
     }
-    const bool two = architecture.classes() == 2;
-    if (two && band && std::isfinite(band->most)) AddBand(y[first], *band);
+    if (band && std::isfinite(band->most)) AddBand(y[first], *band);
     // The objective is linear: a product with 1.
     for (std::size_t c = 0; c < n; ++c) {
       matrix.Add(0, c, -0.5 * leak.value[c], 0.5 * leak.size[c]);

@@ -8,7 +8,10 @@
 //   (z + delta)(z + delta - z^ - d^) - z (z - z^) = 0,        z + delta = relu(z^ + d^)
 //   z (delta - d^) >= 0,   delta (z - z^) >= 0,               delta >= d^ where N is active, else 0
 //   delta (d^ - delta) >= 0,                                  delta lies between 0 and d^
-//   (f - least)(most - f) >= 0            of two classes, if the band has a `most`.
+//   (h - least)(most - h) >= 0            of h = N_c - N_c'', if there is a `most`.
+// With two classes h is f, and the band of a claim says this. With more, h is at least f, hence at
+// least `least`, and the caller knows a `most` of h where the pair leaks (ClaimChecker has one by
+// lines).
 // For any multipliers y of these q_i, not negative where q_i is an inequality, an input that leaks
 // has f <= f - g + e + sum_i y_i q_i(v) = -(1, v) S (1, v), S = (s, -r'; -r, Q), and with any p
 //   -s + 2 r.v - v.Qv = -s + 2 r.p - p.Qp + 2 (r - Qp).(v - p) - (v - p).Q(v - p).
@@ -48,8 +51,9 @@ class ProofMoments {
 
   // Ensures: no x that `ranges` speaks of has f(x) > result and leaks. +inf where the matrix is not
   // positive definite, or numbers are too large. Requires: `ranges` has entered the region with
-  // this band, if any, and the member (`parameters`), not quickly; a multiplier of every input, of
-  // the nine kinds of every hidden unit and of the band, all finite. (question.below is not used.)
+  // this band's least, if any, and the member (`parameters`), not quickly; N_label - N_other is at
+  // most band->most wherever the pair leaks; a multiplier of every input, of the nine kinds of
+  // every hidden unit and of the band, all finite. (question.below is not used.)
   double Bound(const ProofBounder& ranges, const ProofBounder::Question& question,
                const std::optional<ProofBounder::Band>& band, std::span<const float> parameters,
                std::span<const float> multipliers);

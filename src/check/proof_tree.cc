@@ -28,7 +28,7 @@ std::string MisfitOf(const ProofSplit& split, const ProofShape& shape) {
   return "";
 }
 
-// The same of a case of windows.
+// What is wrong with a case of windows.
 std::string MisfitOf(const ProofCase& one, const ProofShape& shape) {
   if (one.Cuts()) {
     ProofSplit cut;
@@ -234,11 +234,11 @@ ProofRegion ProofTree::RegionOf(std::uint64_t id, const Domain& domain) const {
 
 // ---- what the claims show together -------------------------------------------------------------
 
-// Of a pair in a node let its reach be the largest number of which is known that no leak of the
-// pair in the region has beta_upper < f <= reach. It is beta_upper at least, and the pair is shown
-// where it is +inf. A claim says that no leak has value < f <= most: where value <= reach, the
-// reach is `most` at least. Claims of the nodes above hold here, too. An input of a region is in
-// one of the two halves of a split, so the reach is at least the smaller one of theirs.
+// The reach of a pair in a node is the largest number r for which it is known that no leak of the
+// pair in the region has beta_upper < f <= r. It is at least beta_upper, and the pair is shown if
+// it is +inf. A claim says that no leak has value < f <= most: if value <= reach, the reach is at
+// least `most`. Claims of the nodes above hold here, too. An input of a region is in one of the two
+// halves of a split, so the reach is at least the smaller one of the halves' reaches.
 class ProofAccount {
  public:
   ProofAccount(const ProofTree& tree, std::uint64_t pairs, double beta_upper)
@@ -302,7 +302,7 @@ class ProofAccount {
     }
   }
 
-  // As deep as the tree, whose longest way FindProblem limits.
+  // The recursion is as deep as the tree, whose longest path FindProblem limits.
   Gains Visit(std::size_t n) {
     const ProofTree::Node& node = tree_.nodes_[n];
     const std::size_t mark = trail_.size();
@@ -318,7 +318,7 @@ class ProofAccount {
       claims_[claim.pair].push_back(&claim);
       if (claim.value <= reach_[claim.pair]) Lift(claim.pair, claim.most);
     }
-    // What a later split shows may be what an earlier one rests on.
+    // An earlier claim may rest on what a later split shows.
     bool all = false;
     for (std::size_t s = node.splits; s-- > 0 && !all;) {
       const std::uint64_t child = tree_.splits_[node.first_split + s].first_child;

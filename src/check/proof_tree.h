@@ -40,14 +40,15 @@ class ProofTree {
   // leave open. Requires: FindProblem found none. docs/proof.md has the rule.
   std::string FindOpenPair(const ProofShape& shape, std::int32_t label, double beta_upper) const;
 
-  // Where the path from the root leads: no larger than the inputs of the domain there. Requires:
-  // FindProblem found none; the node of this id is there.
+  // The region that the path from the root leads to, no larger than the inputs of the domain there.
+  // Requires: FindProblem found none; the node of this id is there.
   ProofRegion RegionOf(std::uint64_t id, const Domain& domain) const;
 
  private:
   friend Result<std::vector<ProofTree>> ReadProofTrees(std::span<const ProofFile>,
                                                        const ProofShape&, const std::stop_token&);
   friend class ProofAccount;
+  friend class ClaimsOnTheWay;
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   static constexpr std::size_t kLongestWay = 4000;  // no search goes as deep
   static constexpr std::uint64_t kEveryPair = static_cast<std::uint64_t>(-1);
@@ -66,7 +67,7 @@ class ProofTree {
     ProofSplit::How how = ProofSplit::How::kInput;
     std::size_t parent = kNone;  // the node as an index
   };
-  // Of a pair in a node: none of its leaks has value < f <= most.
+  // What is claimed of a pair in a node: no leak of the pair there has value < f <= most.
   struct Claim {
     std::uint64_t node = 0;  // id
     std::uint64_t pair = 0;  // member * (classes - 1) + other, counted without the label

@@ -15,7 +15,7 @@ constexpr std::size_t kMostCells = 1 << 20, kMostPieces = 1 << 12;  // five piec
 constexpr double kUnderflow = 0x1p-500;
 constexpr std::uint32_t kNoNeighbour = std::numeric_limits<std::uint32_t>::max();
 
-// Of the largest sums of two parts of a chain, -inf where there is none.
+// Adds the largest sums of two parts of a chain; -inf means that a part has no sum.
 double AddSums(double a, double b) {
   if (a == -kInfinity || b == -kInfinity) return -kInfinity;
   const double sum = Up(std::max(a + b, std::numeric_limits<double>::lowest()));

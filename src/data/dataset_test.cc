@@ -25,14 +25,14 @@ Schema TestSchema() { return Schema::Parse(kSchemaText, "schema.csv").value(); }
 
 // The error of loading `text` as DIR/t.csv, without the folder.
 std::string ErrorOf(std::string_view text, const std::string& name = "t.csv") {
-  const std::string folder = Scratch(), path = WriteTo(folder + "/" + name, text);
+  const std::string folder = ScratchFolder(), path = WriteTo(folder + "/" + name, text);
   const std::string message = Message(LoadTable(path, TestSchema()));
   EXPECT_THAT(message, IsOneLine());
   return message.starts_with(folder) ? message.substr(folder.size() + 1) : message;
 }
 
 std::string MakeDirectory(std::string_view train, std::string_view test = {}) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/schema.csv", kSchemaText);
   WriteTo(folder + "/train.csv", train);
   if (!test.empty()) WriteTo(folder + "/test.csv", test);
@@ -41,7 +41,7 @@ std::string MakeDirectory(std::string_view train, std::string_view test = {}) {
 
 TEST(LoadTable, ReadsThreeClasses) {
   const std::string path =
-      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "50,a,0\n100,b,2\n0,?,1\n");
+      WriteTo(ScratchFolder() + "/t.csv", std::string(kHeader) + "50,a,0\n100,b,2\n0,?,1\n");
   const Table table = LoadTable(path, TestSchema()).value();
   EXPECT_EQ(table.features, 3);
   EXPECT_EQ(table.rows(), 3);
@@ -51,14 +51,14 @@ TEST(LoadTable, ReadsThreeClasses) {
 }
 
 TEST(LoadTable, GzipGivesTheSameTable) {
-  const std::string text = std::string(kHeader) + "50,a,0\n100,b,2\n", folder = Scratch();
+  const std::string text = std::string(kHeader) + "50,a,0\n100,b,2\n", folder = ScratchFolder();
   const Table plain = LoadTable(WriteTo(folder + "/t.csv", text), TestSchema()).value();
   const Table gzip = LoadTable(WriteTo(folder + "/t.csv.gz", Gzip(text)), TestSchema()).value();
   EXPECT_EQ(TableDigest(plain), TableDigest(gzip));
 }
 
 TEST(LoadTable, QuotesCrLfAndByteOrderMarkDoNotChangeTheTable) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const Table plain =
       LoadTable(WriteTo(folder + "/a.csv", "age,job,label\n50,a,0\n"), TestSchema()).value();
   const Table dressed =
@@ -115,7 +115,7 @@ TEST(LoadTable, NamesFurtherRowsThatAreWrongInTheSameLine) {
 }
 
 TEST(LoadTable, AnyColumnsTakesFilesAsPeopleHaveThem) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const Table plain =
       LoadTable(WriteTo(folder + "/a.csv", "age,job,label\n50,a,0\n20,b,1\n"), TestSchema())
           .value();
@@ -135,7 +135,7 @@ TEST(LoadTable, AnyColumnsTakesFilesAsPeopleHaveThem) {
 }
 
 TEST(LoadDataset, AFileIsToldHowItBecomesAFolder) {
-  const std::string path = WriteTo(Scratch() + "/people.csv", "age,job\n");
+  const std::string path = WriteTo(ScratchFolder() + "/people.csv", "age,job\n");
   EXPECT_THAT(Message(LoadDataset(path)), testing::HasSubstr("lucid data schema " + path));
 }
 
@@ -160,7 +160,7 @@ TEST(LoadTable, ErrorsOfTheTextNameFileAndLine) {
 }
 
 TEST(LoadTable, LinesAreRightBehindQuotedLineEnds) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const Schema schema = Schema::Parse(
                             "column,kind,offset,divisor,categories\n"
                             "job,categorical,,,\"two\nlines|b\"\nlabel,label,,,p|q\n",
@@ -184,7 +184,7 @@ TEST(LoadTable, LongAndUnprintableValuesAreCutAndEscaped) {
 
 TEST(LoadTable, ClipsOnRequestAndCounts) {
   const std::string path =
-      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "150,a,0\n-5,a,0\n50,a,0\n");
+      WriteTo(ScratchFolder() + "/t.csv", std::string(kHeader) + "150,a,0\n-5,a,0\n50,a,0\n");
   const Table table = LoadTable(path, TestSchema(), {.clip = true}).value();
   EXPECT_EQ(table.clipped, 2);
   EXPECT_EQ(table.row(0)[0], 1.0f);
@@ -200,7 +200,7 @@ TEST(LoadTable, ATotalLoadHasNoErrorForAnyRow) {
                             "sex,binary,,,F|M\nlabel,label,,,p|q\n",
                             "s")
                             .value();
-  const std::string header = "age,person,job,sex,label\n", folder = Scratch();
+  const std::string header = "age,person,job,sex,label\n", folder = ScratchFolder();
   const std::string good = "50,p1,a,F,0\n", clipped = "300,p2,a,M,1\n", other = "20,p3,z,M,1\n";
   const auto load = [&](const std::string& rows, std::int64_t per_unit = 0) {
     return LoadTable(WriteTo(folder + "/t.csv", header + rows), schema,
@@ -225,7 +225,7 @@ TEST(LoadTable, ATotalLoadHasNoErrorForAnyRow) {
 }
 
 TEST(LoadTable, TheLabelMayBeAbsentOnlyOnRequest) {
-  const std::string path = WriteTo(Scratch() + "/t.csv", "age,job\n50,a\n");
+  const std::string path = WriteTo(ScratchFolder() + "/t.csv", "age,job\n50,a\n");
   const Table table = LoadTable(path, TestSchema(), {}, false).value();
   EXPECT_THAT(table.y, ElementsAre(-1));
   EXPECT_THAT(Message(LoadTable(path, TestSchema())), HasSubstr("column 'label'"));
@@ -235,7 +235,7 @@ TEST(LoadTable, TheLabelMayBeAbsentOnlyOnRequest) {
 
 TEST(LoadTable, KeepsAsManyRowsAsAskedFor) {
   const std::string path =
-      WriteTo(Scratch() + "/t.csv", std::string(kHeader) + "1,a,0\n2,a,0\n3,b,1\n");
+      WriteTo(ScratchFolder() + "/t.csv", std::string(kHeader) + "1,a,0\n2,a,0\n3,b,1\n");
   EXPECT_EQ(LoadTable(path, TestSchema(), {.max_rows = 2}).value().rows(), 2);
   EXPECT_THAT(Message(LoadTable(path, TestSchema(), {.max_rows = -1})),
               HasSubstr("max_rows is -1"));
@@ -263,9 +263,9 @@ TEST(LoadDataset, MaxRowsIsAboutTrainingOnly) {
 }
 
 TEST(LoadDataset, RefusesAFolderThatIsNotADataDirectory) {
-  EXPECT_THAT(Message(LoadDataset(Scratch() + "/none")), HasSubstr("no such folder"));
-  EXPECT_THAT(Message(LoadDataset(Scratch())), HasSubstr("it has no schema.csv"));
-  const std::string folder = Scratch();
+  EXPECT_THAT(Message(LoadDataset(ScratchFolder() + "/none")), HasSubstr("no such folder"));
+  EXPECT_THAT(Message(LoadDataset(ScratchFolder())), HasSubstr("it has no schema.csv"));
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/schema.csv", kSchemaText);
   EXPECT_THAT(Message(LoadDataset(folder)), HasSubstr("neither train.csv nor train.csv.gz"));
 }

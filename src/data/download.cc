@@ -39,7 +39,7 @@ std::size_t OnData(char* data, std::size_t size, std::size_t count, void* user) 
   auto& transfer = *static_cast<Transfer*>(user);
   const std::size_t n = size * count;
   if (StatusOf(transfer.curl) != 200) {
-    // To its end if it is short: only then does libcurl tell where a redirection leads.
+    // A short answer is read to its end: only then does libcurl tell where a redirection leads.
     constexpr std::size_t kPatience = std::size_t{64} << 10;
     transfer.discarded += n;
     return transfer.discarded > kPatience ? CURL_WRITEFUNC_ERROR : n;

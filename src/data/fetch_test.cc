@@ -123,7 +123,7 @@ TEST(Fetch, ConvertsSplitsAndPublishes) {
     EXPECT_EQ(path, "/base/tiny.data");
     return Server::Ok(kRaw);
   });
-  const std::string folder = Scratch(), out = folder + "/out";
+  const std::string folder = ScratchFolder(), out = folder + "/out";
   const Status fetched = FetchDataset(Tiny(), out, {.from = server.url() + "/base"});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
   EXPECT_EQ(ReadFrom(out + "/train.csv"), "x,label\n0.5,1\n1,1\n");
@@ -134,7 +134,7 @@ TEST(Fetch, ConvertsSplitsAndPublishes) {
 }
 
 TEST(Fetch, TakesTheFilesFromAFolder) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   std::filesystem::create_directories(folder + "/raw");
   WriteTo(folder + "/raw/tiny.data", kRaw);
   ASSERT_TRUE(FetchDataset(Tiny(), folder + "/out", {.from = folder + "/raw"}).ok());
@@ -144,7 +144,7 @@ TEST(Fetch, TakesTheFilesFromAFolder) {
 }
 
 TEST(Fetch, AWrongSumIsAMismatchAndLeavesNothing) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   std::string wrong = kRaw;
   wrong[12] = '9';
   Server server([&](const std::string&) { return Server::Ok(wrong); });
@@ -156,7 +156,7 @@ TEST(Fetch, AWrongSumIsAMismatchAndLeavesNothing) {
 }
 
 TEST(Fetch, ALongerFileIsCutOffNotSwallowed) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   Server server([&](const std::string&) { return Server::Ok(kRaw + std::string(1 << 22, 'x')); });
   EXPECT_THAT(Message(FetchDataset(Tiny(), folder + "/out", {.from = server.url()})),
               HasSubstr("more than the expected 38 bytes"));
@@ -164,7 +164,7 @@ TEST(Fetch, ALongerFileIsCutOffNotSwallowed) {
 }
 
 TEST(Fetch, ServerErrorsAreNamed) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   Server server([&](const std::string&) {
     return "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n" + std::string(100000, '<');
   });
@@ -179,7 +179,7 @@ TEST(Fetch, PicksColumnsAndLeavesRowsOut) {
   CatalogueEntry entry = Tiny(raw);
   entry.columns = {"id", "label", "x"};
   entry.drop_rows_with = "?";
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   std::filesystem::create_directories(folder + "/raw");
   WriteTo(folder + "/raw/tiny.data", raw);
   const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder + "/raw"});
@@ -197,7 +197,7 @@ TEST(Fetch, PicksColumnsAndLeavesRowsOut) {
 
 TEST(Fetch, UnpacksAndKnowsTheLineEndsOfOldMacs) {
   const std::string raw = "x,label\r0.5,y\r0.25,n\r";
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   CatalogueEntry entry = Tiny(raw);
   entry.files[0].name = "tiny.csv.gz";
   std::filesystem::create_directories(folder + "/raw");
@@ -211,7 +211,7 @@ TEST(Fetch, UnpacksAndKnowsTheLineEndsOfOldMacs) {
 }
 
 TEST(Fetch, ATruncatedBodyIsAnError) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   Server server([&](const std::string&) {
     const std::string whole = Server::Ok(kRaw);
     return whole.substr(0, whole.size() - 5);
@@ -224,7 +224,7 @@ TEST(Fetch, ATruncatedBodyIsAnError) {
 }
 
 TEST(Fetch, ARedirectionIsFollowedButNotForEver) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   Server loop([&](const std::string&) { return Server::Redirect("/again"); });
   EXPECT_THAT(Message(FetchDataset(Tiny(), folder + "/out", {.from = loop.url()})),
               HasSubstr("more than 5 redirections"));
@@ -237,7 +237,7 @@ TEST(Fetch, ARedirectionIsFollowedButNotForEver) {
 }
 
 TEST(Fetch, ARedirectionMayNotLeaveHttpsOrThisMachine) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   for (const char* to : {"http://example.invalid/x", "file:///etc/hostname", "ftp://127.0.0.1/x"}) {
     Server server([&](const std::string&) { return Server::Redirect(to); });
     EXPECT_THAT(Message(FetchDataset(Tiny(), folder + "/out", {.from = server.url()})),
@@ -256,14 +256,14 @@ TEST(Fetch, NoServerIsAnErrorWithTheAddress) {
     Server gone([](const std::string&) { return std::string(); });
     url = gone.url();
   }
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   EXPECT_THAT(Message(FetchDataset(Tiny(), folder + "/out", {.from = url})),
               HasSubstr("cannot download " + url + "/tiny.data: "));
   ExpectNothingLeft(folder);
 }
 
 TEST(Fetch, AStopIsHonouredBeforeAndDuringTheDownload) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   std::stop_source stopped;
   stopped.request_stop();
   Server server([](const std::string&) { return Server::Ok(kRaw); });
@@ -284,7 +284,7 @@ TEST(Fetch, AStopIsHonouredBeforeAndDuringTheDownload) {
 }
 
 TEST(Fetch, ReportsProgressInBytes) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   std::int64_t most = 0;
   Server server([](const std::string&) { return Server::Ok(kRaw); });
   ASSERT_TRUE(FetchDataset(Tiny(), folder + "/out",
@@ -299,7 +299,7 @@ TEST(Fetch, ReportsProgressInBytes) {
 }
 
 TEST(Fetch, DoesNotOverwriteUnlessTold) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/tiny.data", kRaw);
   WriteTo(folder + "/train.csv", "precious");
   EXPECT_THAT(Message(FetchDataset(Tiny(), folder, {.from = folder})),
@@ -310,7 +310,7 @@ TEST(Fetch, DoesNotOverwriteUnlessTold) {
 }
 
 TEST(Fetch, ABadRowNamesFileLineAndLabel) {
-  const std::string folder = Scratch(), raw = "head\n0.5,y\n0.5,z\n";
+  const std::string folder = ScratchFolder(), raw = "head\n0.5,y\n0.5,z\n";
   WriteTo(folder + "/tiny.data", raw);
   EXPECT_EQ(Message(FetchDataset(Tiny(raw), folder + "/out", {.from = folder})),
             "tiny.data:3: label 'z' is not in the catalogue");
@@ -340,7 +340,7 @@ std::string OriginalAdult(const std::string& csv, const std::string& first,
 
 TEST(Fetch, AdultFromItsOriginalFilesIsTheSharedDataSetToTheByte) {
   LUCID_NEED_SHARED(shared, "adult");
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const std::string train = ReadAll(shared + "/train.csv.gz"), test = ReadAll(shared + "/test.csv");
   WriteTo(folder + "/adult.data", OriginalAdult(train, "", ""));
   WriteTo(folder + "/adult.test", OriginalAdult(test, "|1x3 Cross validator\n", "."));
@@ -365,7 +365,7 @@ TEST(Fetch, BreastCancerFromItsOriginalFileIsTheSharedDataSetToTheByte) {
     raw += text.substr(at, end - 1 - at) + (text[end - 1] == '1' ? "0\n" : "1\n");
     at = end + 1;
   }
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/breast_cancer.csv", raw);
   const CatalogueEntry entry = FindInCatalogue(LoadCatalogue().value(), "breast_cancer").value();
   const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder});

@@ -333,6 +333,8 @@ class Inference {
     LUCID_ASSIGN(label_, Find(table_, options_.label, "label"));
     if (!options_.declared.empty()) {
       LUCID_ASSIGN(declared_, Schema::Load(options_.declared));
+      from_data_ = declared_->origin() == SchemaOrigin::kFromData;
+      only_declared_ = options_.only_declared || declared_->origin() == SchemaOrigin::kDeclared;
     }
     result_.rows = table_.rows();
     result_.units = static_cast<std::int64_t>(table_.unit_keys.size());
@@ -362,6 +364,7 @@ class Inference {
     if (const Column* column = Declared(options_.label)) {
       classes_ = column->categories;
     } else {
+      from_data_ = true;
       for (const auto& [value, units] : counter.all()) {
         if (IsMissingCell(value) || std::ssize(units) < kUnitsToCount) continue;
         classes_.push_back(value);
@@ -387,9 +390,10 @@ class Inference {
       decided = {Column{name, ColumnKind::kUnit, 0, 1, {}}, "unit", kNever};
     } else if (const Column* column = Declared(name)) {
       decided = {*column, "declared", kNever, column->divisor / 2 - column->offset};
-    } else if (options_.only_declared) {
+    } else if (only_declared_) {
       decided = {std::nullopt, "left out: not declared", kNever};
     } else {
+      from_data_ = true;
       decided = ColumnRule(name, table_.columns[c], table_.unit).Decide();
     }
     result_.columns.push_back({name, decided.what, decided.margin});
@@ -404,7 +408,7 @@ class Inference {
     if (names.empty()) return Ok();
     std::string where = "declare it in a schema.csv and give that with --declared";
     if (!options_.proposal.empty()) {
-      LUCID_TRY(WriteFileAtomically(options_.proposal, result_.schema.Canonical()));
+      LUCID_TRY(WriteFileAtomically(options_.proposal, result_.schema.FileText()));
       where = fmt::format(
           "look at {}, make of it what you would declare for any data of this kind, and give it "
           "with "
@@ -449,6 +453,7 @@ class Inference {
                                                             divisor, categories});
     }
     LUCID_ASSIGN(result_.schema, Schema::Parse(text, "the inferred schema"));
+    result_.schema.set_origin(from_data_ ? SchemaOrigin::kFromData : declared_->origin());
     return Ok();
   }
 
@@ -500,7 +505,7 @@ class Inference {
     LUCID_ASSIGN(StagedFolder staged,
                  StagedFolder::Create(folder, options_.overwrite,
                                       options_.owner_only ? kOwnerOnly : kForEverybody));
-    LUCID_TRY(staged.Write("schema.csv", result_.schema.Canonical()));
+    LUCID_TRY(staged.Write("schema.csv", result_.schema.FileText()));
     LUCID_TRY(staged.Write("train.csv", train));
     if (result_.test_rows > 0) LUCID_TRY(staged.Write("test.csv", test));
     return staged.Publish();
@@ -510,6 +515,8 @@ class Inference {
   const InferOptions& options_;
   std::size_t label_ = 0;
   std::optional<Schema> declared_;
+  bool only_declared_ = false;  // columns that are not in declared_ are left out
+  bool from_data_ = false;      // a row decided about a column, or may have decided about declared_
   std::vector<std::string> classes_;
   std::int64_t class_margin_ = kNever;
   std::vector<Decided> decided_;

@@ -246,5 +246,42 @@ TEST_F(InferSchemaTest, MissingCellsAreFilledDroppedOrRefused) {
   EXPECT_EQ(declared->columns[1].what, "left out: not declared");
 }
 
+// A schema that rows decided about says so, in its file and in data sets that are made with it,
+// until somebody signs it.
+TEST_F(InferSchemaTest, ASchemaFromDataIsNotDeclaredUntilItIsSigned) {
+  std::string csv = "x,y,label\n";
+  for (int i = 0; i < 60; ++i) csv += fmt::format("{},{},{}\n", i % 7, i % 5, i % 2);
+  const std::string path = root_ + "/rows.csv";
+  ASSERT_TRUE(WriteFileAtomically(path, csv).ok());
+  const auto infer = [&](const std::string& declared, const std::string& name) {
+    const auto made = InferSchema(path, {.label = "label", .declared = declared, .test_share = 0},
+                                  root_ + "/" + name);
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    const auto loaded = LoadDataset(root_ + "/" + name);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    EXPECT_EQ(loaded->schema.origin(), made->schema.origin());
+    return made->schema;
+  };
+  const auto write = [&](const std::string& name, const std::string& text) {
+    EXPECT_TRUE(WriteFileAtomically(root_ + "/" + name, text).ok());
+    return root_ + "/" + name;
+  };
+  const Schema first = infer("", "first");
+  EXPECT_EQ(first.origin(), SchemaOrigin::kFromData);
+  EXPECT_EQ(first.FileText(), first.Canonical() + "# declared = false\n");
+  EXPECT_EQ(infer(root_ + "/first/schema.csv", "again").origin(), SchemaOrigin::kFromData);
+  EXPECT_EQ(infer(write("signed.csv", first.Canonical() + "# declared = true\n"), "s").origin(),
+            SchemaOrigin::kDeclared);
+  EXPECT_EQ(infer(write("by_hand.csv", first.Canonical()), "h").origin(), SchemaOrigin::kUnmarked);
+
+  // Two columns of three: without a signature the rule decides about the third.
+  const std::string part =
+      "column,kind,offset,divisor,categories\nx,numeric,0,10,\nlabel,label,,,0|1\n";
+  EXPECT_EQ(infer(write("part.csv", part), "p").origin(), SchemaOrigin::kFromData);
+  const Schema two = infer(write("two.csv", part + "# declared = true\n"), "t");
+  EXPECT_EQ(two.origin(), SchemaOrigin::kDeclared);
+  EXPECT_EQ(two.columns().size(), 2);
+}
+
 }  // namespace
 }  // namespace lucid

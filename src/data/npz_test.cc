@@ -33,7 +33,7 @@ std::string Member(const std::string& path, const char* name) {
 }
 
 TEST(Npz, MembersAreNpyArraysOfTheStatedTypeAndShape) {
-  const std::string path = Scratch() + "/f.npz";
+  const std::string path = ScratchFolder() + "/f.npz";
   ASSERT_TRUE(WriteNpz(Tiny(), path).ok());
   const std::string x = Member(path, "train_x.npy");
   ASSERT_EQ(x.size() % 4, 0u);
@@ -58,7 +58,7 @@ TEST(Npz, MembersAreNpyArraysOfTheStatedTypeAndShape) {
 }
 
 TEST(Npz, EqualDataGivesEqualBytesInEveryTimeZone) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const char* before = std::getenv("TZ");
   const std::string saved = before != nullptr ? before : "";
   ::setenv("TZ", "Pacific/Kiritimati", 1);
@@ -70,7 +70,7 @@ TEST(Npz, EqualDataGivesEqualBytesInEveryTimeZone) {
 }
 
 TEST(Npz, ReplacesAFileAndLeavesNothingElse) {
-  const std::string folder = Scratch(), path = folder + "/f.npz";
+  const std::string folder = ScratchFolder(), path = folder + "/f.npz";
   WriteTo(path, "old");
   ASSERT_TRUE(WriteNpz(Tiny(), path).ok());
   EXPECT_NE(ReadFrom(path), "old");
@@ -78,7 +78,7 @@ TEST(Npz, ReplacesAFileAndLeavesNothingElse) {
 }
 
 TEST(Npz, AFolderThatIsNotThereIsAnErrorWithThePath) {
-  const std::string path = Scratch() + "/none/f.npz";
+  const std::string path = ScratchFolder() + "/none/f.npz";
   EXPECT_THAT(Message(WriteNpz(Tiny(), path)), testing::HasSubstr("cannot write '" + path + "'"));
 }
 

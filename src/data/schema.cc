@@ -27,6 +27,9 @@ constexpr std::array<std::pair<std::string_view, ColumnKind>, 6> kKinds = {{
 constexpr std::array<std::string_view, 5> kHeader = {"column", "kind", "offset", "divisor",
                                                      "categories"};
 constexpr char kBetweenCategories = '|';
+constexpr std::string_view kComment = "# ", kOriginLine = "# declared";
+constexpr std::string_view kFromDataLine = "# declared = false",
+                           kDeclaredLine = "# declared = true";
 // A list of categories may be as long as a record.
 constexpr CsvLimits kLimits = {
     .file_bytes = 64u << 20, .record_bytes = 4u << 20, .cell_bytes = 4u << 20};
@@ -124,6 +127,24 @@ Result<Column> ReadColumn(const CsvReader& csv) {
   return column;
 }
 
+bool IsComment(const CsvReader& csv) {
+  return csv.cells().size() == 1 && csv.cells()[0].starts_with(kComment);
+}
+
+Status ReadComment(const CsvReader& csv, SchemaOrigin& origin) {
+  const std::string_view line = csv.cells()[0];
+  if (!line.starts_with(kOriginLine)) return Ok();
+  if (origin != SchemaOrigin::kUnmarked) {
+    return csv.ErrorHere("a second line that says whether the schema is declared");
+  }
+  if (line != kFromDataLine && line != kDeclaredLine) {
+    return csv.ErrorHere(
+        fmt::format("{} must be '{}' or '{}'", Quoted(line), kDeclaredLine, kFromDataLine));
+  }
+  origin = line == kDeclaredLine ? SchemaOrigin::kDeclared : SchemaOrigin::kFromData;
+  return Ok();
+}
+
 }  // namespace
 
 std::string_view KindName(ColumnKind kind) {
@@ -162,6 +183,10 @@ Result<Schema> Schema::Parse(std::string_view text, const std::string& source) {
   while (true) {
     LUCID_ASSIGN(const bool more, csv.Next());
     if (!more) break;
+    if (IsComment(csv)) {
+      LUCID_TRY(ReadComment(csv, schema.origin_));
+      continue;
+    }
     LUCID_ASSIGN(Column column, ReadColumn(csv));
     if (!names.insert(column.name).second) {
       return csv.ErrorHere(fmt::format("column {} is there twice", Quoted(column.name)));
@@ -236,6 +261,13 @@ std::string Schema::Canonical() const {
     AppendCsvRecord(text, cells);
   }
   return text;
+}
+
+std::string Schema::FileText() const {
+  std::string text = Canonical();
+  if (origin_ == SchemaOrigin::kUnmarked) return text;
+  return text.append(origin_ == SchemaOrigin::kDeclared ? kDeclaredLine : kFromDataLine)
+      .append("\n");
 }
 
 }  // namespace lucid

@@ -93,8 +93,26 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
             "s.csv:1: the header must be 'column,kind,offset,divisor,categories'");
 }
 
+TEST(Schema, ALineTellsWhetherItIsDeclared) {
+  const std::string text = std::string(kHeader) + "x,numeric,0,1,\ny,label,,,a|b\n";
+  const auto unmarked = Schema::Parse("" + text, "s.csv");
+  const auto from_data = Schema::Parse(text + "# declared = false\n", "s.csv");
+  const auto declared = Schema::Parse(text + "# by hand\n# declared = true\n", "s.csv");
+  ASSERT_TRUE(unmarked.ok() && from_data.ok() && declared.ok());
+  EXPECT_EQ(unmarked->origin(), SchemaOrigin::kUnmarked);
+  EXPECT_EQ(from_data->origin(), SchemaOrigin::kFromData);
+  EXPECT_EQ(declared->origin(), SchemaOrigin::kDeclared);
+  EXPECT_EQ(*from_data, *declared);  // and so their digests are equal, too
+  EXPECT_EQ(from_data->Canonical(), declared->Canonical());
+  EXPECT_EQ(Schema::Parse(declared->FileText(), "s.csv")->origin(), SchemaOrigin::kDeclared);
+  EXPECT_EQ(Message(Schema::Parse(text + "# declared: yes\n", "s.csv")),
+            "s.csv:4: '# declared: yes' must be '# declared = true' or '# declared = false'");
+  EXPECT_EQ(Message(Schema::Parse(text + "# declared = true\n# declared = true\n", "s.csv")),
+            "s.csv:5: a second line that says whether the schema is declared");
+}
+
 TEST(Schema, LoadNamesTheMissingFile) {
-  EXPECT_THAT(Message(Schema::Load(Scratch() + "/schema.csv")),
+  EXPECT_THAT(Message(Schema::Load(ScratchFolder() + "/schema.csv")),
               testing::HasSubstr("/schema.csv': No such file"));
 }
 

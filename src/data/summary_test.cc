@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(DescribeDataset, CountsRangesCategoriesAndRepeatedRows) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/schema.csv",
           "column,kind,offset,divisor,categories\n"
           "age,numeric,0,100,\njob,quarter-circle,,,a|b|c\nlabel,label,,,p|q|r\n");
@@ -35,7 +35,7 @@ TEST(DescribeDataset, CountsRangesCategoriesAndRepeatedRows) {
 }
 
 TEST(DescribeDataset, GivesTheErrorsOfLoading) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WriteTo(folder + "/schema.csv",
           "column,kind,offset,divisor,categories\nx,numeric,0,1,\nlabel,label,,,p|q\n");
   WriteTo(folder + "/train.csv", "x,label\n0,0\n2,0\n");

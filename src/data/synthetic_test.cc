@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Synthetic2d, IsADataDirectoryWithThePapersShape) {
-  const std::string folder = Scratch() + "/set";
+  const std::string folder = ScratchFolder() + "/set";
   ASSERT_TRUE(WriteSynthetic2d(folder, {}).ok());
   const Dataset dataset = LoadDataset(folder).value();
   EXPECT_EQ(dataset.train.rows(), 7000);
@@ -21,7 +21,7 @@ TEST(Synthetic2d, IsADataDirectoryWithThePapersShape) {
 }
 
 TEST(Synthetic2d, DependsOnTheSeedAndOnNothingElse) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const auto text = [&](const std::string& name, std::uint64_t seed) {
     EXPECT_TRUE(WriteSynthetic2d(folder + "/" + name, {.rows = 500, .seed = seed}).ok());
     return ReadFrom(folder + "/" + name + "/train.csv") +
@@ -36,7 +36,7 @@ TEST(Synthetic2d, DependsOnTheSeedAndOnNothingElse) {
 }
 
 TEST(Synthetic2d, ClassesAreBalancedAndOverlapOnlyNearTheCurve) {
-  const std::string folder = Scratch() + "/set";
+  const std::string folder = ScratchFolder() + "/set";
   ASSERT_TRUE(WriteSynthetic2d(folder, {.rows = 20000, .overlap = 0.06}).ok());
   const Table table = LoadDataset(folder).value().train;
   int above = 0, disagree = 0;
@@ -57,7 +57,7 @@ TEST(Synthetic2d, ClassesAreBalancedAndOverlapOnlyNearTheCurve) {
 }
 
 TEST(Synthetic2d, WithoutOverlapTheCurveDecides) {
-  const std::string folder = Scratch() + "/set";
+  const std::string folder = ScratchFolder() + "/set";
   ASSERT_TRUE(WriteSynthetic2d(folder, {.rows = 2000, .overlap = 0}).ok());
   const Table table = LoadDataset(folder).value().train;
   for (std::int64_t i = 0; i < table.rows(); ++i) {
@@ -70,7 +70,7 @@ TEST(Synthetic2d, WithoutOverlapTheCurveDecides) {
 }
 
 TEST(Synthetic2d, RefusesToOverwriteADataSetUnlessTold) {
-  const std::string folder = Scratch() + "/set";
+  const std::string folder = ScratchFolder() + "/set";
   ASSERT_TRUE(WriteSynthetic2d(folder, {.rows = 10}).ok());
   const std::string before = ReadFrom(folder + "/train.csv");
   EXPECT_THAT(Message(WriteSynthetic2d(folder, {.rows = 20})),
@@ -85,7 +85,7 @@ TEST(Synthetic2d, RefusesToOverwriteADataSetUnlessTold) {
 }
 
 TEST(Synthetic2d, WorksInFoldersThatExistAndBelowOnesThatDoNot) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   EXPECT_TRUE(WriteSynthetic2d(folder, {.rows = 10}).ok());
   EXPECT_TRUE(WriteSynthetic2d(folder + "/a/b/c/", {.rows = 10}).ok());
   EXPECT_TRUE(LoadDataset(folder + "/a/b/c").ok());

@@ -98,7 +98,8 @@ Status TableReader::ReadHeader(bool label_required, bool unit_required) {
     const bool required = column.is_feature() ||
                           (column.kind == ColumnKind::kLabel && label_required) ||
                           (column.kind == ColumnKind::kUnit && unit_required);
-    // Of rows that people have to be labelled, the label is a column like others that nobody reads.
+    // If the rows are there to be labelled, nobody reads the label column: it is like any other
+    // column.
     const bool unread = any_columns_ && column.kind == ColumnKind::kLabel && !label_required;
     if (unread || (!required && !Has(csv_.cells(), column.name))) continue;
     if (column.kind == ColumnKind::kLabel) label_cell_ = expected.size();

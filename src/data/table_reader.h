@@ -48,7 +48,7 @@ class TableReader {
   std::span<const std::size_t> columns() const { return columns_; }  // of the schema, per cell
   // Columns of the file that are not in the schema.
   const std::vector<std::string>& ignored() const { return ignored_; }
-  // Whose row it is; empty without a unit column. Valid until the next row.
+  // The unit that the row belongs to; empty without a unit column. Valid until the next row.
   std::string_view unit() const { return unit_cell_ ? cells_[*unit_cell_] : ""; }
   bool has_unit() const { return unit_cell_.has_value(); }
   const Schema& schema() const { return encoder_.schema(); }

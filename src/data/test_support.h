@@ -12,19 +12,10 @@
 #include <string_view>
 
 #include "lucid/base/result.h"
+#include "support/scratch_folder.h"
 #include "test_paths.h"
 
 namespace lucid {
-
-// A fresh folder named after the running test.
-inline std::string Scratch() {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string folder =
-      testing::TempDir() + "lucid_" + test->test_suite_name() + "_" + test->name();
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
 
 inline std::string WriteTo(const std::string& path, std::string_view content) {
   std::ofstream(path, std::ios::binary) << content;

@@ -14,7 +14,7 @@ std::span<const std::byte> BytesOf(const Digest& digest) {
   return std::as_bytes(std::span(digest.bytes));
 }
 
-// Of everything in a row but its copy number. -0 is 0.
+// The digest of everything in a row but its copy number. -0 counts as 0.
 Digest ContentOf(const Table& table, std::int64_t row) {
   std::vector<float> x(table.row(row).begin(), table.row(row).end());
   for (float& value : x) value += 0.0F;

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -18,6 +20,7 @@
 #include "ensemble/reference.h"
 #include "ensemble/run_spec.h"
 #include "ensemble/secret_file.h"
+#include "ensemble/team_training.h"
 #include "lucid/base/version.h"
 #include "train/group_trainer.h"
 
@@ -92,11 +95,14 @@ Result<std::uint64_t> SeedOf(const EnsembleOptions& options, const std::string& 
   return OpenSeed(path);
 }
 
-// Everything that is fixed before the first network is made. `secret` gets that of a private run.
+// Everything that is fixed before the first network is made. `leaders`: the keys of the leader that
+// this process helps; none: they are in files of the run.
 Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
                     const EnsembleOptions& asked, const std::string& run,
                     const ProgressCallback& progress, std::stop_token stop, bool shared_seed,
-                    std::optional<Secret>& secret) {
+                    std::optional<RunKeys> leaders = {}) {
+  const bool helps = leaders.has_value();
+  RunKeys keys = helps ? std::move(*leaders) : RunKeys();
   EnsembleOptions options = asked;
   LUCID_TRY(options.train.Validate());
   const bool own = options.trainer.empty();
@@ -108,19 +114,25 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
     LUCID_ASSIGN(options.train,
                  ResolveOptions(options.train, architecture, SizeOf(dataset, units)));
   }
-  LUCID_TRY(MakeDirectories(run));
-  LUCID_ASSIGN(options.train.seed, SeedOf(options, run, shared_seed));
+  if (!helps) {
+    LUCID_TRY(MakeDirectories(run));
+    LUCID_ASSIGN(keys.seed, SeedOf(options, run, shared_seed));
+  }
+  options.train.seed = keys.seed;
   std::optional<PrivateRun> private_run;
   if (is_private) {
     LUCID_ASSIGN(const PrivacyStatement statement, PrivacyOf(options.train, architecture));
-    LUCID_ASSIGN(secret, SecretOf(dataset, architecture, options, run));
-    private_run = PrivateRun{statement, DigestOf(*secret), options.seeded_noise};
+    if (!helps) {
+      LUCID_ASSIGN(keys.secret, SecretOf(dataset, architecture, options, run));
+    }
+    if (!keys.secret) return Mismatch("the leader's training is not private");
+    private_run = PrivateRun{statement, DigestOf(*keys.secret), options.seeded_noise};
   }
   LUCID_ASSIGN(StoreSpec spec,
                WholeRun(dataset, units, architecture, options,
                         private_run ? std::optional(private_run->secret) : std::nullopt));
   std::optional<PopulationAccount> population;
-  if (is_private && !options.population_file.empty()) {
+  if (is_private && !options.population_file.empty() && !helps) {
     LUCID_ASSIGN(population,
                  ChargePopulation(options.population_file, options.population_total,
                                   {options.train.epsilon, options.train.delta}, spec.run_key));
@@ -145,6 +157,7 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   }
   job.private_run = private_run;
   job.population = population;
+  job.keys = std::move(keys);
   return job;
 }
 
@@ -204,31 +217,40 @@ Result<std::vector<std::int64_t>> Missing(const Job& job, const Store& store) {
   return missing;
 }
 
-// Makes the networks `missing` of the store, as many at a time as the source likes.
+constexpr std::int64_t kMostFailures = 10;  // of a trainer command, before the run ends
+
+// Makes the networks `missing` of the store.
 Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missing,
             const NetworkSource& source) {
-  const std::int64_t lanes = source.lanes(), count = static_cast<std::int64_t>(missing.size());
-  const std::int64_t parameters = job.spec.architecture.parameters();
+  const auto parameters = static_cast<std::size_t>(job.spec.architecture.parameters());
+  std::vector<std::int64_t> left_out;
+  for (const std::int64_t network : missing) left_out.push_back(job.spec.rows[network]);
   std::mutex mutex;
-  const std::int64_t before = store.networks() - count;
+  const std::int64_t before = store.networks() - std::ssize(missing);
   std::int64_t done = before;
   Clock::time_point last_sync = Clock::now();
+  std::int64_t failures = 0;
+  std::optional<Error> first_failure;
   job.Report(source.verb(), done, before);
 
-  const auto make_group = [&](std::int64_t group, int) -> Status {
-    const auto first = missing.begin() + group * lanes;
-    const std::int64_t size = std::min(lanes, count - group * lanes);
-    std::vector<std::int64_t> left_out;
-    for (auto i = first; i != first + size; ++i) left_out.push_back(job.spec.rows[*i]);
-    std::vector<float> weights(static_cast<std::size_t>(size * parameters));
-    LUCID_TRY(source.Make(left_out, weights, job.stop));
-    for (std::int64_t k = 0; k < size; ++k) {
-      LUCID_TRY(
-          store.Write(first[k], std::span(weights).subspan(static_cast<std::size_t>(k * parameters),
-                                                           static_cast<std::size_t>(parameters))));
+  // Ok: the others are made nevertheless. Without N, or after many, nothing is to be hoped for.
+  const auto note_failure = [&](std::int64_t first, const Error& error) -> Status {
+    if (!source.goes_on_after_failure() || error.kind == ErrorKind::kInterrupted) return error;
+    const std::lock_guard lock(mutex);
+    if (!first_failure) first_failure = error;
+    ++failures;
+    const bool is_n = left_out[static_cast<std::size_t>(first)] < 0;
+    return is_n || failures >= kMostFailures ? Status(error) : Ok();
+  };
+
+  const auto keep = [&](std::int64_t first, std::span<const float> weights) -> Status {
+    const std::size_t count = weights.size() / parameters;
+    for (std::size_t k = 0; k < count; ++k) {
+      LUCID_TRY(store.Write(missing[static_cast<std::size_t>(first) + k],
+                            weights.subspan(k * parameters, parameters)));
     }
     std::lock_guard lock(mutex);
-    done += size;
+    done += static_cast<std::int64_t>(count);
     job.Report(source.verb(), done, before);
     // A kill loses nothing that was written; a power cut loses at most this much.
     if (SecondsSince(last_sync) > 30) {
@@ -237,15 +259,21 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
     }
     return Ok();
   };
-  const Status status =
-      ParallelFor((count + lanes - 1) / lanes, job.options.threads, job.stop, make_group);
+  const Status status = source.MakeAll(left_out, job.spec.architecture.parameters(),
+                                       job.options.threads, job.stop, {keep, note_failure});
   if (!status.ok() && status.error().kind == ErrorKind::kInterrupted) {
     LUCID_TRY(store.Sync());
     return Interrupted(fmt::format("stopped with {} of {} networks in '{}'; {} to go on", done,
                                    store.networks(), job.run,
                                    job.options.resume ? "run it again" : "add --resume"));
   }
-  return status;
+  if (!first_failure) return status;
+  LUCID_TRY(store.Sync());
+  const std::string others = failures > 1 ? fmt::format(", as did {} others", failures - 1) : "";
+  return Error{
+      first_failure->kind,
+      fmt::format("{}{}; {} of {} networks are kept: {} to go on", first_failure->message, others,
+                  done, store.networks(), job.options.resume ? "run it again" : "add --resume")};
 }
 
 TrainSummary Summarize(const Job& job, std::int64_t trained_now, NetworkMaker maker) {
@@ -271,6 +299,13 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, NetworkMaker ma
   summary.train_accuracy = summary.test_accuracy = std::numeric_limits<double>::quiet_NaN();
   summary.maker = maker;
   return summary;
+}
+
+// What of a private run was decided by its data, beside its training, in words.
+std::string AfterLooking(const Job& job) {
+  const std::string& others = job.options.after_looking;
+  if (!job.private_run || job.dataset.schema.origin() != SchemaOrigin::kFromData) return others;
+  return others.empty() ? "the schema" : "the schema and " + others;
 }
 
 bool IsFinite(std::span<const float> parameters) {
@@ -299,7 +334,7 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   manifest.build = BuildInfo();
   manifest.maker = summary.maker;
   manifest.command = job.options.command;
-  manifest.after_looking = job.options.after_looking;
+  manifest.after_looking = AfterLooking(job);
   manifest.data_directory = job.dataset.directory;
   manifest.rows = summary.rows;
   manifest.max_rows = job.dataset.max_rows;
@@ -417,6 +452,27 @@ class GroupSource final : public NetworkSource {
   NetworkMaker maker_;
 };
 
+std::optional<Secret> CopyOf(const std::optional<Secret>& secret) {
+  if (!secret) return std::nullopt;
+  std::array<std::uint8_t, 32> bytes{};
+  std::ranges::transform(secret->bytes(), bytes.begin(),
+                         [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+  return Secret(bytes);
+}
+
+// What makes the networks of the job here.
+Result<std::unique_ptr<NetworkSource>> SourceOf(const Job& job) {
+  if (job.options.trainer.empty()) {
+    LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(job.options.instruction_set));
+    return std::unique_ptr<NetworkSource>(
+        std::make_unique<GroupSource>(job, set, CopyOf(job.keys.secret)));
+  }
+  auto source = std::make_unique<CommandSource>(job);
+  // A run that goes on was tried when it began.
+  if (job.options.check_trainer && !job.options.resume) LUCID_TRY(source->Check());
+  return std::unique_ptr<NetworkSource>(std::move(source));
+}
+
 }  // namespace
 
 Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
@@ -434,18 +490,50 @@ Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
   return summary;
 }
 
+Status NetworkSource::MakeAll(std::span<const std::int64_t> left_out, std::int64_t parameters,
+                              int threads, std::stop_token stop, const Taker& taker) const {
+  const std::int64_t count = std::ssize(left_out), group = lanes();
+  const auto make_group = [&](std::int64_t g, int) -> Status {
+    const std::int64_t first = g * group, size = std::min(group, count - first);
+    std::vector<float> weights(static_cast<std::size_t>(size * parameters));
+    const Status made =
+        Make(left_out.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size)),
+             weights, stop);
+    return made.ok() ? taker.take(first, weights) : taker.fail(first, made.error());
+  };
+  return ParallelFor((count + group - 1) / group, threads, stop, make_group);
+}
+
 Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& architecture,
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress, std::stop_token stop) {
-  LUCID_ASSIGN(const InstructionSet set, ChooseInstructionSet(options.instruction_set));
-  std::optional<Secret> secret;
+  const bool in_team = options.team != nullptr && options.team->size() > 1;
+  if (in_team && options.shard.count > 1) {
+    return InvalidInput("processes of one job share the work by themselves: leave --shard out");
+  }
+  if (in_team && !options.trainer.empty()) {
+    return InvalidInput("--trainer works in one process: use --shard for several machines");
+  }
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop,
-                                      /*shared_seed=*/options.shard.count > 1, secret));
-  if (options.trainer.empty()) return BuildRun(job, GroupSource(job, set, std::move(secret)));
-  const CommandSource source(job);
-  // A run that goes on was tried when it began.
-  if (options.check_trainer && !options.resume) LUCID_TRY(source.Check());
-  return BuildRun(job, source);
+                                      /*shared_seed=*/options.shard.count > 1));
+  LUCID_ASSIGN(const std::unique_ptr<NetworkSource> own, SourceOf(job));
+  if (!in_team) return BuildRun(job, *own);
+  LUCID_ASSIGN(const auto all, TeamSource::Gather(*options.team, job, *own));
+  return BuildRun(job, *all);
+}
+
+Status HelpTrainEnsemble(const Dataset& dataset, const Architecture& architecture,
+                         const EnsembleOptions& options, const std::string& run,
+                         std::stop_token stop) {
+  Team& team = *options.team;
+  LUCID_ASSIGN(const std::optional<std::string> words, AwaitTicket(team, stop));
+  if (!words) return Ok();
+  LUCID_ASSIGN(JobTicket ticket, ReadTicket(*words));
+  const ProgressCallback silent;
+  LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, silent, stop,
+                                      /*shared_seed=*/false, std::move(ticket.keys)));
+  LUCID_ASSIGN(const std::unique_ptr<NetworkSource> own, SourceOf(job));
+  return HelpMaking(team, job, ticket, *own);
 }
 
 namespace {
@@ -510,9 +598,8 @@ Result<TrainSummary> MergeShards(const Dataset& dataset, const Architecture& arc
                                  const ProgressCallback& progress, std::stop_token stop) {
   EnsembleOptions whole = options;
   whole.shard = {};
-  std::optional<Secret> secret;
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, whole, run, progress, stop,
-                                      /*shared_seed=*/true, secret));
+                                      /*shared_seed=*/true));
   LUCID_TRY(ReopenWithoutManifest(job));
   if (Exists(job.target)) return AlreadyThere(job, NetworkMaker::kMerge);
   LUCID_ASSIGN(const std::vector<Store> shards, FindShards(job, folders));

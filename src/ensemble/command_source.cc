@@ -128,7 +128,8 @@ Result<int> Wait(pid_t child, const std::stop_token& stop) {
       PollAll(std::span(polled).first(1), kGraceMilliseconds);
     }
   }
-  // Not reaped yet, so the number is still the group's: what the command left running goes too.
+  // The process is not reaped yet, so its number is still that of the group: whatever the command
+  // left running ends, too.
   if (stop.stop_requested() || !watching) ::killpg(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
@@ -184,8 +185,13 @@ CommandSource::Call CommandSource::CallFor(std::int64_t row) const {
 
 Status CommandSource::Make(std::span<const std::int64_t> left_out, std::span<float> out,
                            std::stop_token stop) const {
-  LUCID_ASSIGN(const std::vector<float> parameters, Run(CallFor(left_out.front()), stop));
-  std::ranges::copy(parameters, out.begin());
+  const Call call = CallFor(left_out.front());
+  Result<std::vector<float>> parameters = Run(call, stop);
+  if (!parameters.ok() && parameters.error().kind != ErrorKind::kInterrupted) {
+    parameters = Run(call, stop);
+  }
+  if (!parameters.ok()) return parameters.error();
+  std::ranges::copy(*parameters, out.begin());
   return Ok();
 }
 

@@ -5,7 +5,7 @@
 
 namespace lucid {
 
-// Each command has a file to write and a log in RUN/trainer while it runs; both are removed once
+// A training that fails is tried once more, and ends no others. Each command has a file to write and a log in RUN/trainer while it runs; both are removed once
 // the network is good, and the log is named in the error otherwise. A stop ends the command's whole
 // process group.
 class CommandSource final : public NetworkSource {
@@ -17,6 +17,7 @@ class CommandSource final : public NetworkSource {
 
   std::string verb() const override { return "training"; }
   NetworkMaker maker() const override { return NetworkMaker::kCommand; }
+  bool goes_on_after_failure() const override { return true; }
   Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
               std::stop_token stop) const override;
 

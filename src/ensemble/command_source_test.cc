@@ -129,7 +129,26 @@ TEST_F(CommandTest, WhatWasTrainedBeforeAFailureIsKept) {
   options.resume = true;
   const auto summary = Train("run", options);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
-  EXPECT_EQ(summary->trained_now, 3) << "rows 3, 4, 5";
+  EXPECT_EQ(summary->trained_now, 1) << "only row 3: its failure ended no others";
+}
+
+TEST_F(CommandTest, OneCrashIsTriedAgain) {
+  EnsembleOptions options = options_;
+  options.trainer = "[ $LUCID_LEAVE_OUT != 3 ] || [ -e '" + root_ + "/crashed' ] || { touch '" +
+                    root_ + "/crashed'; kill -9 $$; }; " + options_.trainer;
+  const auto summary = Train("run", options);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_TRUE(fs::exists(root_ + "/crashed"));
+}
+
+TEST_F(CommandTest, EveryFailureIsCountedAndWhatIsThereIsKept) {
+  EnsembleOptions options = options_;
+  options.threads = 1;
+  options.trainer = "[ $LUCID_LEAVE_OUT = none ] || exit 1; " + options_.trainer;
+  const auto summary = Train("run", options);
+  ASSERT_FALSE(summary.ok());
+  EXPECT_THAT(summary.error().message, HasSubstr("without row 0 failed with exit code 1"));
+  EXPECT_THAT(summary.error().message, HasSubstr("as did 5 others; 1 of 7 networks are kept"));
 }
 
 TEST_F(CommandTest, AStopEndsTheCommandAndItsChildren) {

@@ -197,7 +197,7 @@ Result<Ensemble> Ensemble::Open(const std::string& run, const ProgressCallback& 
   LUCID_TRY(CheckDigest(store_path, manifest.ensemble_digest));
   if (progress) progress({"checking the ensemble", "files", 1, 1, 0});
 
-  // Before anything as large as the manifest claims is made.
+  // This is checked before memory is taken for what the manifest claims.
   LUCID_ASSIGN(const SafetensorsHeader header, SafetensorsHeader::Read(store_path));
   if (header.tensors().empty() || header.tensors()[0].shape != std::vector{manifest.members + 1}) {
     return Mismatch(fmt::format("'{}' does not hold the {} networks of the manifest", store_path,

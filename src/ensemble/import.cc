@@ -122,7 +122,7 @@ class MemberFile final : public Members {
         return InvalidInput(fmt::format("{}: two networks without row {}", path, rows[i]));
       }
     }
-    // As in a store of ours: N is there, too, and has to be N.
+    // As in a store that LUCID wrote, N is there, too, and has to be N.
     if (members->index_.contains(-1)) {
       LUCID_ASSIGN(const std::vector<float> first, members->Read(-1));
       if (first != network.parameters) {
@@ -247,7 +247,7 @@ class FileSource final : public NetworkSource {
     return hasher.Finish();
   }
 
-  // After ReadAll: whether no member differs from N.
+  // Whether no member differs from N. Requires: ReadAll.
   bool AllEqualN() const {
     return std::ranges::all_of(digests_,
                                [this](const auto& item) { return item.second == digests_.at(-1); });

@@ -79,7 +79,7 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
       m.architecture.classes() != m.schema.classes()) {
     return inconsistent("architecture and schema do not fit each other");
   }
-  // Of a private run N is there before the members, and its data may be any set of rows.
+  // A private run has N before it has members, and its data may be any set of rows.
   const std::int64_t least = m.private_run ? 0 : 2, fewest = m.private_run ? 0 : 1;
   if (m.rows < least || m.rows > kMaxRows || m.units < least || m.units > m.rows ||
       m.members < fewest || m.members > m.units || m.partial != (m.members < m.units) ||

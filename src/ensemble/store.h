@@ -29,8 +29,8 @@ struct StoreSpec {
   Architecture architecture;
   Digest run_key;
   std::vector<std::int64_t> rows;  // the first row of the unit that each network leaves out; -1: N
-  // Of the training rows as they stand (OrderDigest): what the numbers in `rows` mean. nullopt: a
-  // store of format 1, whose run key holds the order.
+  // The digest of the training rows in their order (OrderDigest), which gives the numbers in `rows`
+  // their meaning. nullopt: the store is of format 1, whose run key holds the order.
   std::optional<Digest> order;
 };
 

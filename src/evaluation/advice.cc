@@ -36,7 +36,7 @@ class Adviser {
     if (labels_ != nullptr) {
       lines.push_back(
           fmt::format("advice, labels: {} without a limit of answers: lucid serve {} "
-                      "--guard {} --promise labels --key-file guard.key",
+                      "--guard {} --promise labels",
                       Cost(*labels_), e_.run, NameOf(labels_->method)));
     }
     if (full_ != nullptr) lines.push_back(OfFull());
@@ -70,7 +70,7 @@ class Adviser {
     const std::string price =
         fmt::format("at ({:g}, {:.2g}) once", full_->total_epsilon, full_->total_delta);
     if (GuardOf(full_->method)) {
-      return fmt::format("advice, {}: {} {}: lucid serve {} --promise {} --key-file guard.key",
+      return fmt::format("advice, {}: {} {}: lucid serve {} --promise {}",
                          full_->promise, Cost(*full_), price, e_.run,
                          full_->promise == "full" ? "full" : "both");
     }

@@ -331,13 +331,6 @@ Result<std::vector<EvaluationRow>> RowsOf(const Study& study, Method method, con
       [&](double epsilon) { return NaiveRow(study, method, epsilon, decisions, decide); });
 }
 
-double MajorityShare(const Table& table) {
-  std::map<std::int32_t, std::int64_t> counts;
-  std::int64_t most = 0;
-  for (const std::int32_t label : table.y) most = std::max(most, ++counts[label]);
-  return static_cast<double>(most) / static_cast<double>(table.rows());
-}
-
 Status CheckTables(const Manifest& manifest, const Table& test, const Table* train) {
   if (test.rows() == 0) return InvalidInput("no test rows: accuracy needs some");
   if (test.features != manifest.architecture.inputs()) {
@@ -351,6 +344,13 @@ Status CheckTables(const Manifest& manifest, const Table& test, const Table* tra
 }
 
 }  // namespace
+
+double MajorityShare(const Table& table) {
+  std::map<std::int32_t, std::int64_t> counts;
+  std::int64_t most = 0;
+  for (const std::int32_t label : table.y) most = std::max(most, ++counts[label]);
+  return static_cast<double>(most) / static_cast<double>(table.rows());
+}
 
 Status EvaluationOptions::Validate() const {
   if (epsilons.empty()) return InvalidInput("no epsilon to evaluate");

@@ -43,8 +43,6 @@ double Share(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-double MajorityShare(const Table& table) { return Share(MostCommon(table.y).count, table.rows()); }
-
 std::vector<std::string> DataWarnings(const Dataset& dataset) {
   std::vector<std::string> warnings;
   std::int64_t feature = 0;

@@ -21,8 +21,6 @@ namespace {
 
 constexpr int kStages = 6;
 constexpr std::int64_t kMostRowsPerUnit = 8;  // a clipped unit lies in one strip
-constexpr double kDeclaredShare = 0.05;       // r of declared bounds (PROMISE.md 3)
-constexpr std::int64_t kFewRows = 2000;       // as RecipeFor
 
 bool WantsFull(const FitOptions& options) {
   return options.promise == WantedPromise::kFull || options.promise == WantedPromise::kBoth;
@@ -164,12 +162,13 @@ class Fitting {
                     dataset_.test.rows() > 0 ? "test rows" : "training rows"));
     LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(summary_.run));
     Warn(NetworkWarnings(opened.network, dataset_));
-    if (!ensemble.after_looking.empty()) {
+    if (const std::string& looked = opened.manifest.after_looking; !looked.empty()) {
       Warn(
           {fmt::format("{} came from the data, so the promise is 'full, chosen after looking': "
                        "look at {}, write ranges and categories that you would give any data of "
-                       "this kind, and give it with --declared and --expected-rows",
-                       ensemble.after_looking, PathIn(summary_.data, "schema.csv"))});
+                       "this kind, make its last line '# declared = true', and give it with "
+                       "--declared and --expected-rows",
+                       looked, PathIn(summary_.data, "schema.csv"))});
     }
     return Stopped();
   }
@@ -194,14 +193,11 @@ class Fitting {
     native.seed = options_.seed.value_or(0);
     native.threads = options_.threads;
     native.command = options_.command;
-    native.journal = path + ".journal";
+    native.journal = JournalPath(path);
     native.resume = true;
     native.domain = WantsFull(options_) ? DomainKind::kBox : DomainKind::kSchema;
-    if (const auto& declared = ensemble->manifest().declared) {
-      certify.declared = DeclaredDecision{
-          declared->r,
-          std::vector<double>(static_cast<std::size_t>(dataset_.classes()), declared->bound()),
-          false};
+    if (ensemble->manifest().declared) {
+      certify.declared = OwnDecision(ensemble->manifest());
       certify.index = certify.spatial = false;  // no guard that states `full` reads them
     }
     LUCID_ASSIGN(const CertifySummary made,
@@ -366,12 +362,10 @@ class Fitting {
     return train;
   }
 
-  // What a private run owes to the data beside its training.
+  // What a private run owes to the data beside its schema and its training.
   std::string AfterLooking() const {
     if (!WantsFull(options_)) return "";
-    const bool schema = options_.declared.empty(), rows = options_.expected_rows == 0;
-    if (schema && rows) return "the schema and the expected number of rows";
-    return schema ? "the schema" : rows ? "the expected number of rows" : "";
+    return options_.expected_rows == 0 ? "the expected number of rows" : "";
   }
 
   bool Finished(const Certificate& certificate) const {

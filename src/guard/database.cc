@@ -67,7 +67,8 @@ Result<std::string> OneText(Database& database, std::string_view sql) {
   return row ? std::string(statement.Text(0)) : std::string();
 }
 
-// Before anything is written: a file of somebody else stays as it is. True: the file is new.
+// Looks at the file before anything is written, so that a file of somebody else stays as it is.
+// True: the file is new.
 Result<bool> CheckIdentity(Database& database, const DatabaseFormat& format) {
   LUCID_ASSIGN(const std::int64_t application, OneNumber(database, "PRAGMA application_id"));
   LUCID_ASSIGN(const std::int64_t version, OneNumber(database, "PRAGMA user_version"));

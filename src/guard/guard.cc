@@ -169,7 +169,7 @@ struct Guard::Impl {
   // Scalar and spatial guards take one path for all inputs of a class.
   bool Noised(const Decision& decision, std::span<const float> x) const {
     if (!Covers(x)) return true;  // nothing is known of inputs that should have been refused
-    // At or below f(x). NaN, after an overflow, is above no bound.
+    // A lower bound of f(x). It may be NaN after an overflow, and NaN is above no bound.
     const double at_least = NextDown(decision.confidence - network_error);
     double bound = bounds[decision.label];
     if (parts.spatial) bound = std::min(bound, parts.spatial->Bound(decision.label, x));

@@ -61,7 +61,7 @@ bool ParseKey(std::string_view text, std::span<std::uint8_t, 32> out) {
 
 // False if there is no such file.
 Result<bool> ReadKey(const std::string& path, std::span<std::uint8_t, 32> out) {
-  // Not to be kept waiting by a pipe that nobody writes to.
+  // A pipe that nobody writes to must not keep the program waiting.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return false;
   if (fd < 0) return KeyError("open", path, errno);

@@ -51,9 +51,9 @@ void Save(Proved& proved, const std::string& run, std::span<const SpatialBounds:
   auto spatial = SpatialBounds::Parse(bytes, "spatial").value();
   proved.parts.spatial = std::make_shared<const SpatialBounds>(std::move(spatial));
   const double error = proved.certificate.member_error;
-  auto index =
-      MemberIndex::Build(proved.ensemble, BoundMembers(proved.ensemble, error, 1).value(), error, 1)
-          .value();
+  auto index = MemberIndex::Build(proved.ensemble,
+                                  BoundMembers(proved.ensemble, error, 1).value().upper, error, 1)
+                   .value();
   ASSERT_TRUE(index.Save(run + "/" + kIndexFile).ok());
   proved.parts.index = std::make_shared<const MemberIndex>(std::move(index));
   proved.certificate.spatial_digest = proved.parts.spatial->digest();

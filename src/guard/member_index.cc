@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "base/parallel.h"
-#include "guard/member_table.h"
+#include "certificate/member_table.h"
 #include "guard/packed_networks.h"
 #include "lucid/ensemble/ensemble.h"
 #include "numeric/rounding.h"
@@ -114,7 +114,7 @@ MemberAnswer MemberIndex::Ask(std::span<const float> x) const {
   networks.SetInput(x, memory);
   MemberAnswer answer;
   answer.decision = DecisionOf(networks.Logits(members(), memory));
-  // At or below f(x); NaN, after an overflow, is above no bound.
+  // A lower bound of f(x). It may be NaN after an overflow, and NaN is above no bound.
   const double at_least =
       InDomain(x) ? NextDown(answer.decision.confidence - impl_->network_error) : -kInfinity;
   const RankedMembers& ranked = impl_->table.classes[answer.decision.label];

@@ -10,6 +10,7 @@
 #include "guard/test_support.h"
 #include "lucid/native/bound.h"
 #include "native/engine.h"
+#include "support/brute_force.h"
 #include "test_paths.h"
 
 namespace lucid {
@@ -28,27 +29,6 @@ std::vector<float> RandomInput(std::int64_t inputs, Stream& stream) {
   return x;
 }
 
-// The definition: every network by itself.
-class BruteForce {
- public:
-  explicit BruteForce(const Ensemble& ensemble) : network_(ensemble.network()) {
-    for (std::int64_t i = 0; i < ensemble.members(); ++i) members_.emplace_back(ensemble.Member(i));
-  }
-  Decision OfNetwork(std::span<const float> x) const { return network_.Decide(x); }
-  std::int32_t LabelBy(std::int64_t member, std::span<const float> x) const {
-    return members_[member].Decide(x).label;
-  }
-  bool AnyMemberDisagrees(std::span<const float> x) const {
-    const std::int32_t label = network_.Decide(x).label;
-    return std::ranges::any_of(
-        members_, [&](const Evaluator& member) { return member.Decide(x).label != label; });
-  }
-
- private:
-  Evaluator network_;
-  std::vector<Evaluator> members_;
-};
-
 struct Tally {
   std::int64_t inputs = 0, wrong = 0, disagree = 0, run = 0;
 };
@@ -58,13 +38,13 @@ void Compare(const MemberIndex& index, const BruteForce& brute_force, std::span<
              Tally& tally) {
   const MemberAnswer answer = index.Ask(x);
   const bool expected = brute_force.AnyMemberDisagrees(x);
-  const Decision decision = brute_force.OfNetwork(x);
+  const Decision decision = brute_force.network().Decide(x);
   EXPECT_EQ(answer.decision.label, decision.label);
   if (!std::isnan(decision.confidence)) {
     EXPECT_EQ(answer.decision.confidence, decision.confidence);
   }
   if (answer.Disagrees()) {
-    EXPECT_NE(brute_force.LabelBy(answer.member, x), decision.label);
+    EXPECT_NE(brute_force.members()[answer.member].Decide(x).label, decision.label);
   }
   EXPECT_EQ(index.AnyMemberDisagrees(x), answer.Disagrees());
   ++tally.inputs;
@@ -90,7 +70,8 @@ std::vector<std::vector<float>> InputsToTry(const BruteForce& brute_force, std::
     for (int step = 0; step < 40; ++step) {
       std::vector<float> middle = a;
       for (std::size_t j = 0; j < a.size(); ++j) middle[j] = (a[j] + b[j]) / 2;
-      const bool with_a = brute_force.OfNetwork(middle).label == brute_force.OfNetwork(a).label;
+      const bool with_a =
+          brute_force.network().Decide(middle).label == brute_force.network().Decide(a).label;
       (with_a ? a : b) = middle;
     }
     tried.push_back(a);
@@ -140,7 +121,7 @@ TEST(MemberIndexTest, EqualsBruteForceOnRandomNetworks) {
       const Ensemble ensemble =
           RandomRun(folder, std::to_string(seed), architecture, 12, distance, seed);
       const double error = MemberError(ensemble);
-      const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
+      const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value().upper);
       const Tally tally = CompareAll(index, ensemble, 400, seed);
       EXPECT_EQ(tally.wrong, 0);
       all.disagree += tally.disagree;
@@ -165,7 +146,7 @@ TEST(MemberIndexTest, BoundsThatAreTooLowAreNoticed) {
   std::vector<Network> members(4, network);
   members[2] = RandomMembers(network, 1, 0.3, stream).front();
   const Ensemble alone = MakeRun(folder, "alone", network, members);
-  Upper upper = BoundMembers(alone, MemberError(alone), 1).value();
+  Upper upper = BoundMembers(alone, MemberError(alone), 1).value().upper;
   EXPECT_EQ(CompareAll(IndexOf(alone, upper), alone, 400, 1).wrong, 0);
   for (std::vector<double>& of_class : upper) of_class[2] /= 1000;
   EXPECT_GT(CompareAll(IndexOf(alone, upper), alone, 400, 1).wrong, 0);
@@ -281,7 +262,7 @@ TEST(MemberIndexTest, IsTheSameAfterSavingAndLoading) {
   const TemporaryFolder folder;
   const Ensemble ensemble = RandomRun(folder, "run", SmallArchitectures()[1], 9, 0.02, 8);
   const double error = MemberError(ensemble);
-  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
+  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value().upper);
   ASSERT_TRUE(index.Save(folder / "run/index.safetensors").ok());
   const auto loaded = MemberIndex::Load(ensemble, folder / "run/index.safetensors");
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -340,7 +321,7 @@ TEST(MemberIndexTest, EqualsBruteForceOnTrainedNetworks) {
   ASSERT_TRUE(trained.ok()) << trained.error().message;
   const Ensemble ensemble = Ensemble::Open(folder / "run").value();
   const double error = MemberError(ensemble);
-  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value());
+  const MemberIndex index = IndexOf(ensemble, BoundMembers(ensemble, error, 1).value().upper);
   const BruteForce brute_force(ensemble);
   Tally tally;
   for (std::int64_t i = 0; i < dataset.test.rows(); ++i) {

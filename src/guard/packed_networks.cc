@@ -33,7 +33,7 @@ template <int Vectors>
 HWY_INLINE void StoreUnits(const V (&sum)[Vectors], bool relu, double* out) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Without a ReLU nothing is below the floor.
+  // A layer without a ReLU has a floor that nothing is below.
   const V floor = hn::Set(d, relu ? 0.0 : -std::numeric_limits<double>::infinity());
   for (int v = 0; v < Vectors; ++v) {
     hn::StoreU(hn::IfThenElse(hn::Lt(sum[v], floor), floor, sum[v]), d, out + v * lanes);

@@ -71,7 +71,7 @@ class PackedNetworks {
   std::vector<float> values_;
 };
 
-// As Evaluator::Decide: the smallest class with the largest output.
+// This is the rule of Evaluator::Decide: the smallest class with the largest output.
 std::int32_t LabelOf(std::span<const double> logits);
 Decision DecisionOf(std::span<const double> logits);
 

@@ -5,8 +5,8 @@
 
 namespace lucid {
 
-// Before any other use of libsodium: afterwards its calls are thread-safe and as fast as this
-// machine allows. Thread-safe; as often as one likes.
+// This has to be called before any other use of libsodium: afterwards its calls are thread-safe and
+// as fast as this machine allows. It is thread-safe and may be called often.
 Status PrepareSodium();
 
 }  // namespace lucid

@@ -81,7 +81,8 @@ class Account {
   Result<Verdict> Settle(std::span<const RegionPair> waiting, double target) const;
 
   void Write(std::string& out) const;
-  // Of the same class and sizes; otherwise, or if the bytes are damaged, in.ok() is false.
+  // Reads an account of the same class and sizes. If the bytes are of another one or damaged,
+  // in.ok() is false.
   void Read(ByteCursor& in);
 
   bool operator==(const Account&) const = default;

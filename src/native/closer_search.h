@@ -15,7 +15,7 @@
 
 namespace lucid::region_search {
 
-// Of one class. Not thread-safe.
+// It serves one class, and is not thread-safe.
 class CloserSearch {
  public:
   // What it needs of the search around it.

@@ -14,6 +14,7 @@
 #include "lucid/native/bound.h"
 #include "native/engine.h"
 #include "native/engine_networks.h"
+#include "native/guard_proof.h"
 #include "native/native_journal.h"
 #include "native/proof_parts.h"
 #include "native/region_search.h"
@@ -34,7 +35,8 @@ constexpr double kCheckerSlack = 0x1p-30;
 // What is written down of a proved bound.
 double Recorded(double upper) { return Up(upper * (1 + kCheckerSlack)); }
 
-// To decide about `bound`: what is recorded of the target is at most the bound.
+// The question whether the bound holds. The target is chosen so that what is recorded of it is at
+// most the bound.
 RegionDecision DecisionOn(double bound) {
   if (Recorded(0) > bound) return {0, bound};  // nothing recorded can be so small
   double target = bound / (1 + kCheckerSlack);
@@ -118,7 +120,7 @@ class NativeBound {
   }
 
  private:
-  // With the time that later classes left of theirs.
+  // Unfinished classes get the time that later classes left of theirs.
   Status GoOnWithTheUnfinished(Clock::time_point deadline) {
     std::vector<std::int32_t> unfinished;
     for (const ClassBound& bound : journal_.certificate.classes) {
@@ -206,6 +208,7 @@ class NativeBound {
     search.memory = options_.memory;
     search.narrow_after = options_.narrow_after;
     search.closer_after = options_.closer_after;
+    if (options_.attack_climbs) search.most_climbs = *options_.attack_climbs;
     search.save_every = options_.save_every;
     if (options_.out_of_time) {
       search.out_of_time = [this, label] { return options_.out_of_time(label); };
@@ -313,12 +316,12 @@ Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOpt
   return NativeBound(ensemble, options, progress, std::move(stop)).Run();
 }
 
-Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
-                                                      int threads, const ProgressCallback& progress,
-                                                      std::stop_token stop) {
+Result<MemberBounds> BoundMembers(const Ensemble& ensemble, double member_error, int threads,
+                                  const ProgressCallback& progress, std::stop_token stop) {
   const EngineNetworks networks(ensemble);
   const Members& members = networks.members();
-  std::vector<std::vector<double>> upper;
+  const bool flat = ensemble.network().architecture.layers().size() == 1;
+  MemberBounds bounds;
   const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
   for (std::int32_t label = 0; label < classes; ++label) {
     const auto done = [&](std::int64_t count) {
@@ -326,10 +329,29 @@ Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, 
       progress(
           {"index", "bounds", label * members.count() + count, classes * members.count(), 0, ""});
     };
-    LUCID_ASSIGN(upper.emplace_back(), BoundEachMember(networks.network(), members, label,
-                                                       member_error, threads, done, stop));
+    BoxProof& proof = bounds.proofs.emplace_back();
+    LUCID_ASSIGN(proof.claims, BoundEachMember(networks.network(), members, label, member_error,
+                                               threads, flat, done, stop));
+    const Domain box = Domain::Of(DomainKind::kBox, ensemble.manifest().schema);
+    LUCID_TRY(ConfirmClaims(ensemble, box, label, member_error, threads, stop, proof));
+    bounds.upper.push_back(UpperOfMembers(proof.claims, members.count(), classes));
   }
-  return upper;
+  return bounds;
+}
+
+Result<Digest> WriteGuardProof(const std::string& path, const Certificate& certificate,
+                               std::span<const BoxProof> proofs) {
+  LUCID_ASSIGN(ProofWriter writer,
+               ProofWriter::Create(
+                   path, {certificate.network_digest, certificate.ensemble_digest,
+                          certificate.member_error, static_cast<std::int32_t>(proofs.size())}));
+  for (std::size_t label = 0; label < proofs.size(); ++label) {
+    const auto of = static_cast<std::int32_t>(label);
+    for (const ProofSplit& split : proofs[label].splits) LUCID_TRY(writer.Add(of, split));
+    for (const ProofClosing& claim : proofs[label].claims) LUCID_TRY(writer.Add(of, claim));
+  }
+  LUCID_TRY(writer.Finish());
+  return Sha256OfFile(path);
 }
 
 }  // namespace lucid

@@ -23,7 +23,7 @@ namespace lucid {
 // close a pair, and all claims of searches with bands, are confirmed when they are made. Others are
 // only needed if their region is left as it is: they keep their region until then.
 struct PairProof {
-  // Of a bound that what is written already shows.
+  // The proof of a bound that the claims which are written already show.
   static std::shared_ptr<PairProof> Written() {
     auto why = std::make_shared<PairProof>();
     why->written = true;
@@ -31,7 +31,8 @@ struct PairProof {
   }
 
   ProofClosing closing;  // of the region, or of one around it
-  // Where the closing speaks of a band: what shows that no leak is above it; not needed if written.
+  // If the closing speaks of a band, this shows that no leak is above the band; it is not needed
+  // once it is written.
   std::shared_ptr<PairProof> premise;
   bool written = false;
   std::unique_ptr<const Region> unconfirmed;  // the region of the claim; null: it is confirmed
@@ -53,7 +54,7 @@ struct PairProof {
   }
 };
 
-// Of one class. The first error of the writer is kept, and nothing is written after it.
+// It serves one class. The first error of the writer is kept, and nothing is written after it.
 class ProofLog {
  public:
   // Makes an unconfirmed claim true by raising its value, perhaps to +inf.

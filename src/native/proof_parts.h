@@ -30,7 +30,7 @@ class ProofParts {
   // Writes the whole proof to its file. `keep`: the search may go on, and the parts stay; else none
   // is left.
   Result<ProofNote> Finish(bool keep);
-  // Of the parts that last, in their order.
+  // The seals of the parts that last, in their order.
   const std::vector<Digest>& seals() const { return seals_; }
 
  private:

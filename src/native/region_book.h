@@ -13,7 +13,7 @@
 
 namespace lucid::region_search {
 
-// Of one class. Not thread-safe.
+// It serves one class, and is not thread-safe.
 class RegionBook {
  public:
   // Keeps references. `worker` computes what the proof's checker will find.
@@ -23,8 +23,8 @@ class RegionBook {
   RegionState state;
   ProofLog log;
 
-  // Where a saved search was, or at the start (`saved` is empty): every pair of every class is open
-  // over the whole domain with the bound `ceiling`.
+  // Starts where a saved search was. If `saved` is empty, every pair of every class is open over
+  // the whole domain with the bound `ceiling`.
   Status Begin(const std::string& saved, const Architecture& architecture, const SearchTask& task,
                double ceiling);
 
@@ -45,7 +45,7 @@ class RegionBook {
   void GiveUp(const RegionPair& pair);
   // Gives up the regions of smallest bound, down to half of the memory that is allowed.
   void FreeMemory();
-  // After regions that wait have changed.
+  // This is called after the regions that wait have changed.
   void CountMemory();
 
   // A pair whose bound nothing in the proof shows (of a saved search, or one that ended before the

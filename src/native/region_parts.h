@@ -45,15 +45,16 @@ inline constexpr std::size_t kLooks = 4;        // of windows at a time, each of
 // times the lower bound. Each next level is halfway between the bound that was proved and the
 // largest level that was asked for in vain, until the two are as near as kNearLevels.
 inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
-// Of an attack on the member alone before each of these looks, which takes a fraction of its time:
-// among all members few climbs are its own.
+// Before each of these looks the member is attacked alone, which takes a fraction of the look's
+// time: an attack on all members spends few climbs on each.
 inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
 inline constexpr std::size_t kAttacksOnWorst = 5;
 inline constexpr std::size_t kAttackedFirst = 8;  // members, before a decision cuts regions
 // After so many regions a pair is closed where only rounding keeps its bound above the target:
 // smaller regions would not help it.
 inline constexpr std::int64_t kRegionsBeforeRounding = 2000;
-inline constexpr double kNarrowest = 1e-7;  // an input's interval that is not cut any more
+inline constexpr double kBelowTarget = 1e-6;  // a share of it
+inline constexpr double kNarrowest = 1e-7;    // an input's interval that is not cut any more
 inline constexpr TrustBox kFromRegion{0.1, 1e-3};
 inline constexpr double kReportEvery = 0.2;  // seconds
 

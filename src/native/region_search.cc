@@ -11,6 +11,7 @@
 #include "native/closer_search.h"
 #include "native/engine.h"
 #include "native/region_book.h"
+#include "native/region_cutter.h"
 #include "native/region_work.h"
 #include "native/worker_team.h"
 #include "numeric/rounding.h"
@@ -31,6 +32,7 @@ class RegionSearch {
         options_(options),
         witnesses_(witnesses),
         work_(network, members, label, member_error, options),
+        cutter_(work_, network, label, options),
         team_(network, label, options, work_),
         book_(options, label, work_, team_.first()),
         state_(book_.state),
@@ -163,7 +165,7 @@ class RegionSearch {
     }
     std::vector<Expansion> expansions(nodes.size());
     LUCID_ASSIGN(bool done, team_.ForEach(nodes.size(), [&](std::size_t i, Worker& worker) {
-      expansions[i] = work_.Expand(nodes[i], worker);
+      expansions[i] = cutter_.Expand(nodes[i], worker);
     }));
     if (done) {
       LUCID_ASSIGN(done, BoundOthers(nodes, expansions));
@@ -175,8 +177,8 @@ class RegionSearch {
     return done;
   }
 
-  // Of many pairs only those of largest bound are taken further; the others wait in the same
-  // region.
+  // If a region has many pairs, only those with the largest bounds are taken further; the others
+  // wait in the same region.
   void SetAside(RegionNode& node) {
     if (node.alive.size() <= kGroup || !work_.UsesBands()) return;
     std::ranges::stable_sort(node.alive, std::greater<>(), &RegionPair::bound);
@@ -187,8 +189,9 @@ class RegionSearch {
     book_.Push(std::move(rest));
   }
 
-  // Of N, when the search has turned out to be a long one, and of the members that make it long. (A
-  // checker would have to find them, too.)
+  // Computes narrower ranges of the sums of N, once the search has turned out to be a long one, and
+  // of the members that make it long. A proof goes without them, because its checker would have to
+  // find them, too.
   Result<bool> NarrowSums() {
     const auto layers = network_.architecture.layers();
     if (!work_.UsesBands() || book_.log.on() || layers.size() < 3 ||
@@ -227,10 +230,10 @@ class RegionSearch {
     closer_.Count(pair, asked);
   }
 
-  // Before closer looks, each member alone, the worst pair's again: a higher target is sooner
-  // reached. Requires: pairs.
+  // Before closer looks each of their members is attacked alone, the one of the worst pair several
+  // times: a higher target is reached sooner. Requires: pairs.
   Result<bool> AttackMembers(const std::vector<RegionPair>& pairs) {
-    if (!options_.improve_witnesses) return true;
+    if (!options_.improve_witnesses || options_.most_climbs == 0) return true;
     std::set<std::int32_t> members;
     for (const RegionPair& pair : pairs) members.insert(pair.member);
     std::vector<std::int32_t> tasks(members.begin(), members.end());
@@ -238,8 +241,9 @@ class RegionSearch {
     tasks.insert(tasks.end(), kAttacksOnWorst - 1, worst->member);
     std::vector<AttackResult> found(tasks.size());
     LUCID_ASSIGN(const bool done, team_.ForEach(tasks.size(), [&](std::size_t i, Worker&) {
-      const AttackOptions alone{state_.bounds * kAttacksOnWorst + i, 1, kPoolAlone, kClimbsAlone,
-                                options_.domain};
+      const std::int64_t climbs = std::min(kClimbsAlone, options_.most_climbs);
+      const AttackOptions alone{state_.bounds * kAttacksOnWorst + i, 1,
+                                std::min(kPoolAlone, climbs), climbs, options_.domain};
       found[i] = AttackMember(network_, members_, label_, tasks[i], alone, options_.stop);
     }));
     for (const AttackResult& one : found) witnesses_.Offer(one.beta_lower, one.witness);
@@ -260,7 +264,7 @@ class RegionSearch {
       if (!expansions[i].cut) continue;
       for (Child& child : expansions[i].cut->children) {
         if (!child.inhabited) continue;
-        const std::size_t worst = RegionWork::WorstOf(nodes[i]);
+        const std::size_t worst = RegionCutter::WorstOf(nodes[i]);
         for (std::size_t p = 0; p < nodes[i].alive.size(); ++p) {
           if (p != worst) child.others.push_back({nodes[i].alive[p], true});
         }
@@ -323,7 +327,7 @@ class RegionSearch {
 
   void WithoutWorst(const RegionNode& node) {
     RegionNode rest = book_.SameRegion(node);
-    const std::size_t worst = RegionWork::WorstOf(node);
+    const std::size_t worst = RegionCutter::WorstOf(node);
     for (std::size_t p = 0; p < node.alive.size(); ++p) {
       if (p != worst) RegionBook::AddAlive(node.alive[p], rest);
     }
@@ -341,7 +345,7 @@ class RegionSearch {
     const double lower = witnesses_.beta_lower();
     if (!(expansions[best].confidence > lower * (1 + 1e-6))) return;
     const AttackResult result = CertifyPair(
-        network_, members_, label_, nodes[best].alive[RegionWork::WorstOf(nodes[best])].member,
+        network_, members_, label_, nodes[best].alive[RegionCutter::WorstOf(nodes[best])].member,
         expansions[best].point, expansions[best].confidence, options_.domain);
     witnesses_.Offer(result.beta_lower, result.witness);
   }
@@ -396,6 +400,7 @@ class RegionSearch {
   const RegionSearchOptions& options_;
   WitnessKeeper& witnesses_;
   RegionWork work_;
+  RegionCutter cutter_;
   const WorkerTeam team_;
   RegionBook book_;
   RegionState& state_;               // the book's

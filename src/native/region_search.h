@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -57,6 +58,8 @@ struct RegionSearchOptions {
   std::int64_t narrow_after = 2000;
   // Bounds of a member after which it is looked at closely (closer_bounder.h), in the same case.
   std::optional<std::int64_t> closer_after;  // none: about as many as that takes the time of
+  // Of an attack on one member alone, at most.
+  std::int64_t most_climbs = std::numeric_limits<std::int64_t>::max();
   bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
   const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d
 };
@@ -79,11 +82,16 @@ Result<RegionSearchSummary> SearchRegions(const Network& network, const Members&
                                           const RegionSearchOptions& options,
                                           WitnessKeeper& witnesses, const std::string& state);
 
-// U[i]: no x of [0,1]^d with f(x) > U[i] has g_i(x) <= member_error. By the linear bounds of the
-// whole domain; at least 0. `done` is told how many are. kInterrupted when stopped.
-Result<std::vector<double>> BoundEachMember(const Network& network, const Members& members,
-                                            std::int32_t label, double member_error, int threads,
-                                            const std::function<void(std::int64_t)>& done,
-                                            std::stop_token stop = {});
+// Of every member and every other class, in this order: a claim about the whole of [0,1]^d, by its
+// linear bounds. Values may be +inf. `flat`: as above. `done` is told how many members are done.
+// kInterrupted when stopped.
+Result<std::vector<ProofClosing>> BoundEachMember(
+    const Network& network, const Members& members, std::int32_t label, double member_error,
+    int threads, bool flat = false, const std::function<void(std::int64_t)>& done = {},
+    std::stop_token stop = {});
+// U[i]: no x of [0,1]^d with f(x) > U[i] has g_i(x) <= member_error, if the claims are true. At
+// least 0; +inf for a member that some claim is missing of. Requires: at most one claim of a pair.
+std::vector<double> UpperOfMembers(std::span<const ProofClosing> claims, std::int64_t members,
+                                   std::int64_t classes);
 
 }  // namespace lucid

@@ -536,9 +536,10 @@ TEST(BoundEachMember, IsAtOrAboveEveryMembersOwnBeta) {
     const Problem problem(seed, 2, {4, 3}, static_cast<std::int64_t>(2 + seed % 2), 0.1, 4);
     const MemoryMembers members(problem.networks);
     const double error = LargestError(members, 1).value();
-    for (const int steps : {0, 10}) {
+    {
       const std::vector<double> upper =
-          BoundEachMember(problem.network, members, 0, error, steps, {}, {}).value();
+          UpperOfMembers(BoundEachMember(problem.network, members, 0, error, 1).value(),
+                         members.count(), problem.network.architecture.classes());
       ASSERT_EQ(upper.size(), problem.networks.size());
       for (std::size_t i = 0; i < upper.size(); ++i) {
         const std::vector<Network> one = {problem.networks[i]};

@@ -37,7 +37,7 @@ struct RegionNode {
   std::uint64_t place = 0;                // its node in the proof
 
   std::int64_t Bytes() const;
-  // Of two regions, the one to look at first is the larger; ids make the order total.
+  // The larger of two regions is the one to look at first; ids make the order total.
   bool operator<(const RegionNode& other) const {
     return bound != other.bound ? bound < other.bound : id > other.id;
   }

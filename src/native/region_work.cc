@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "native/engine.h"
+#include "native/guard_proof.h"
 #include "numeric/rounding.h"
 
 namespace lucid::region_search {
 namespace {
 
-// As the checker has it.
+// The region in the form that the checker uses.
 ProofRegion ForChecker(const Region& region) {
   ProofRegion same;
   for (const Interval& side : region.box) {
@@ -63,19 +64,11 @@ std::shared_ptr<PairProof> RegionWork::WhyOf(const RegionPair& pair, const PairF
                                              const Multipliers& multipliers,
                                              std::vector<float> dual, Worker& worker,
                                              ChargedBound& bound) const {
-  using enum ProofClosing::Kind;
-  const bool by_rule =
-      options_.flat || (multipliers.slopes.empty() &&
-                        std::ranges::all_of(multipliers.pushes, [](float p) { return p == 0; }));
-  auto why = Claim(pair, by_rule ? kLines : kMultipliers, region_search::BandOf(*facts.region));
-  ProofClosing& closing = why->closing;
-  closing.lambda = multipliers.lambda;
-  closing.below = question.below;
-  if (!by_rule) {
-    closing.multipliers = std::move(dual);
-    bound = worker.ladder.lines().BoundOfDual(facts, question, closing.lambda, closing.multipliers);
-  }
-  bound.value = closing.value = bound.ForChecker();
+  const std::optional<ProofBand> band = region_search::BandOf(*facts.region);
+  auto why = Claim(pair, ProofClosing::Kind::kLines, band);
+  why->closing = ClaimByLines(worker.ladder.lines(), facts, pair.member, question, multipliers,
+                              std::move(dual), options_.flat, bound);
+  why->closing.band = band;
   return std::isfinite(bound.value) ? why : nullptr;
 }
 
@@ -179,8 +172,10 @@ Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int ste
 ChargedBound RegionWork::BoundBest(const PairFacts& pair, int steps, Worker& worker,
                                    PairQuestion& question, Multipliers& multipliers,
                                    std::vector<float>* dual) const {
+  // A little less than what is needed: the checker, which reads multipliers as floats, must agree.
+  const double enough = target - kBelowTarget * std::abs(target);
   const auto bound_with = [&](const PairQuestion& asked, Multipliers& from, int most) {
-    return worker.ladder.lines().Bound(pair, asked, from, most, target, dual);
+    return worker.ladder.lines().Bound(pair, asked, from, most, enough, dual);
   };
   if (network_.architecture.classes() == 2) return bound_with(question, multipliers, steps);
   const Multipliers start = multipliers;
@@ -203,117 +198,12 @@ ChargedBound RegionWork::BoundBest(const PairFacts& pair, int steps, Worker& wor
   return best;
 }
 
-std::size_t RegionWork::WorstOf(const RegionNode& node) {
-  const auto worst = std::ranges::max_element(node.alive, {}, &RegionPair::bound);
-  return static_cast<std::size_t>(worst - node.alive.begin());
-}
-
-Expansion RegionWork::Expand(const RegionNode& node, Worker& worker) const {
-  const RegionPair& worst = node.alive[WorstOf(node)];
-  Expansion expansion;
-  Multipliers multipliers = node.multipliers;
-  multipliers.lambda = worst.lambda;
-  const std::optional<SplitAdvice> found = Advise(node, worst, multipliers, worker, expansion);
-  if (!found) return expansion;
-  const SplitAdvice& advice = *found;
-  TryPoint(worker, expansion);
-  double rest = kInfinity;
-  const auto consider = [&](const ProofSplit& how) {
-    if (rest <= 0) return;
-    Cut cut = TryCut(node, worst, multipliers, how, worker);
-    if (cut.Rest(target) >= rest) return;
-    rest = cut.Rest(target);
-    expansion.cut = std::move(cut);
-  };
-  // With all phases known the bound of two classes is exact; of more, only a small box's is. A
-  // schema's boxes end in points by themselves.
-  const bool free = options_.domain == nullptr || options_.domain->groups().empty();
-  const bool settle = network_.architecture.classes() == 2 && free && advice.open <= kFewOpen;
-  for (const auto& phase : {advice.phase, advice.other_phase}) {
-    if (!phase || options_.flat || !(cut_phases_ || settle)) continue;
-    ProofSplit how;
-    how.how = phase->member ? ProofSplit::How::kMemberPhase : ProofSplit::How::kNetworkPhase;
-    how.layer = phase->layer;
-    how.unit = phase->unit;
-    consider(how);
-  }
-  const bool narrow =
-      advice.input < 0 ||
-      node.region.box[advice.input].upper - node.region.box[advice.input].lower <= kNarrowest;
-  if (!narrow) {
-    const Interval side = node.region.box[advice.input];
-    ProofSplit how;
-    how.unit = advice.input;
-    how.at = CutOf(how.unit, side);
-    consider(how);
-  }
-  return expansion;
-}
-
-// Where to cut the node's region for its worst pair; none: expansion.found says why.
-std::optional<SplitAdvice> RegionWork::Advise(const RegionNode& node, const RegionPair& worst,
-                                              Multipliers& multipliers, Worker& worker,
-                                              Expansion& expansion) const {
-  const Recycled<RegionFacts> region = Enter(node.region, node.bound, worker);
-  if (!region) {
-    expansion.found = Expansion::Found::kNone;
-    return std::nullopt;
-  }
-  const Recycled<PairFacts> facts = Enter(*region, worst.member, worker);
-  if (!facts) {
-    expansion.found = Expansion::Found::kNoneOfTheWorst;
-    return std::nullopt;
-  }
-  PairQuestion question = Question(worst);
-  BoundBest(*facts, 0, worker, question, multipliers, nullptr);
-  SplitAdvice advice =
-      worker.ladder.lines().Advise(*facts, question, multipliers, cut_phases_ ? target : kInfinity);
-  expansion.point = std::move(advice.point);
-  return advice;
-}
-
-Cut RegionWork::TryCut(const RegionNode& node, const RegionPair& worst,
-                       const Multipliers& multipliers, const ProofSplit& how,
-                       Worker& worker) const {
-  Cut cut{how, {}};
-  for (int side = 0; side < 2; ++side) {
-    Child& child = cut.children[side];
-    child.region = node.region;
-    if (how.how == ProofSplit::How::kInput) {
-      Interval& interval = child.region.box[how.unit];
-      (side == 0 ? interval.upper : interval.lower) = how.at;
-      if (!Shrink(child.region.box)) {
-        interval = {1, 0};  // for the checker, too, it is empty
-        continue;
-      }
-    } else {
-      child.region.phases.push_back(
-          {how.layer, how.unit, how.how == ProofSplit::How::kMemberPhase, side == 1});
-    }
-    const Recycled<RegionFacts> region = Enter(child.region, node.bound, worker);
-    if (!region) continue;
-    child.inhabited = true;
-    child.multipliers = multipliers;
-    child.worst = BoundPair(worst, child.multipliers, Steps(child.region), *region, worker);
-  }
-  return cut;
-}
-
 bool RegionWork::Shrink(Box& box) const {
   return options_.domain == nullptr || ShrinkBox(*options_.domain, box);
 }
 
 int RegionWork::Steps(const Region& region) const {
   return cut_phases_ || !region.phases.empty() ? kSteps : 0;
-}
-
-void RegionWork::TryPoint(Worker& worker, Expansion& expansion) const {
-  if (!options_.improve_witnesses) return;
-  if (options_.domain != nullptr) options_.domain->Project(std::span(expansion.point));
-  worker.member_gradient.Assign(network_.architecture, worker.parameters, label_);
-  expansion.confidence =
-      worker.ascent.Climb(worker.gradient, worker.member_gradient, kFromRegion, expansion.point)
-          .value_or(0);
 }
 
 Recycled<RegionFacts> RegionWork::Enter(const Region& region, double bound, Worker& worker) const {
@@ -336,9 +226,7 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   RegionPair& pair = bound.pair;
   const double enough = std::max(bound.level, target);
   using By = CloserBounder::By;
-  // A checker knows moments of two classes only.
-  const bool moments = !WritesProof() || network_.architecture.classes() == 2;
-  const By wanted = bound.level > 0 || !moments ? By::kWindows : By::kMoments;
+  const By wanted = bound.level > 0 ? By::kWindows : By::kMoments;
   const By by = CloserBounder::Means(network_.architecture, wanted);
   Band band{label_, enough, pair.bound};
   const ProofBand same{enough, pair.bound};
@@ -358,7 +246,7 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     found = band.most;
     if (found > enough) {
       CloserBounder& closer = worker.ladder.closer();
-      // With room for a checker it is enough, still.
+      // A little less is asked for, so that the bound is enough even with room for a checker.
       const double asked = enough * (1 - 0x1p-29);
       found = closer.Bound(worker.ladder.lines(), *facts, band, worker.parameters, Question(pair),
                            by, asked, how, expired);
@@ -373,7 +261,8 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     if (kind != ProofClosing::Kind::kNoInput) why->closing.value = found;
     if (kind == ProofClosing::Kind::kMoments) why->closing.multipliers = bound.multipliers;
     why->closing.cases = std::move(how.cases);
-    // To check windows takes as long as to find them; they leave the checker room instead.
+    // Checking windows takes as long as finding them, so they are not confirmed here; they leave
+    // the checker room instead.
     if (kind != ProofClosing::Kind::kWindows) {
       const double checked = CheckersBound(region, why->closing, worker);
       const bool agreed = checked <= ValueOf(why->closing);

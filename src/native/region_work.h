@@ -1,5 +1,5 @@
-// What one thread does with one region: it bounds the region's pairs, chooses where to cut it, and
-// climbs to a leaking input. region_search.cc decides which region is looked at, and when.
+// What one thread does with one region: it bounds the region's pairs. region_cutter.h decides where
+// the region is cut, region_search.cc which region is looked at, and when.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace lucid::region_search {
 
-// Of one class. Its functions may run on several threads, each with a worker of its own; `target`
-// and what is known are set between them.
+// It serves one class. Its functions may run on several threads, each with a worker of its own;
+// `target` and what is known are set between such runs.
 class RegionWork {
  public:
   // Keeps references.
@@ -29,17 +29,23 @@ class RegionWork {
   // Whether inputs below the target are left out. (Without hidden layers lambda alone is exact, and
   // a checker has no layer that a band could narrow.)
   bool UsesBands() const { return cut_phases_ && !options_.flat; }
+  // Whether regions are cut at phases, too, from the start: there are too many inputs to cut.
+  bool CutsPhases() const { return cut_phases_; }
   bool WritesProof() const { return options_.proof != nullptr; }
   bool Expired() const;
   PairQuestion Question(const RegionPair& pair) const {
     return {label_, pair.other, pair.other, member_error_};
   }
-  // Of descent. Phases need multipliers of their own, which only descent finds.
+  // How many steps of descent a bound in the region gets. Phases need multipliers of their own,
+  // which only descent finds.
   int Steps(const Region& region) const;
 
-  // Only inputs above the target matter, and none above the region's bound leaks. None: no such
-  // input.
+  // What is known of N over the region. Only inputs above the target matter, and none above the
+  // region's bound leaks; null: there is no such input.
   Recycled<RegionFacts> Enter(const Region& region, double bound, Worker& worker) const;
+  // What is known of N and the member over the region. Leaves the member's parameters with the
+  // worker.
+  Recycled<PairFacts> Enter(const RegionFacts& region, std::int32_t member, Worker& worker) const;
 
   Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, const RegionFacts& region,
                     Worker& worker) const;
@@ -48,27 +54,24 @@ class RegionWork {
   // best.
   ChargedBound BoundBest(const PairFacts& pair, int steps, Worker& worker, PairQuestion& question,
                          Multipliers& multipliers, std::vector<float>* dual) const;
-  // A claim about the pair, which rests on its bound where the band does.
+  // A claim about the pair. Where the band rests on a bound of the pair, the claim does, too.
   static std::shared_ptr<PairProof> Claim(const RegionPair& pair, ProofClosing::Kind kind,
                                           const std::optional<ProofBand>& band);
   // What the checker's own code finds of a claim about `region`; -inf: no input. Leaves the
   // member's parameters in the worker.
   double CheckersBound(const Region& region, const ProofClosing& closing, Worker& worker) const;
-  // The inputs in question of a region with this bound.
+  // The band of confidence that the inputs in question have, in a region with this bound.
   std::optional<ProofBand> BandOf(double bound) const {
     if (!UsesBands()) return std::nullopt;
     return ProofBand{target, std::max(bound, target)};
   }
-  // The same by interval arithmetic over the whole domain.
+  // Bounds the pair by interval arithmetic over the whole domain.
   void BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worker& worker) const;
   // Bounds a pair in a box of its own, as tightly as can be until expired() says so, which is asked
   // often.
   void BoundCloser(CloserBox& bound, Worker& worker, const std::function<bool()>& expired) const;
 
-  // Chooses how to cut by what it does to the worst pair.
-  Expansion Expand(const RegionNode& node, Worker& worker) const;
-  static std::size_t WorstOf(const RegionNode& node);
-  // To the inputs of the domain. False: there are none.
+  // Shrinks the box to the inputs of the domain that it holds. False: it holds none.
   bool Shrink(Box& box) const;
   double CutOf(std::int32_t input, const Interval& side) const;
 
@@ -84,16 +87,6 @@ class RegionWork {
   }
 
  private:
-  // Leaves the member's parameters with the worker.
-  Recycled<PairFacts> Enter(const RegionFacts& region, std::int32_t member, Worker& worker) const;
-  // Climbs from expansion.point, where the bound of the worker's member is largest: a new witness
-  // raises the target.
-  void TryPoint(Worker& worker, Expansion& expansion) const;
-  std::optional<SplitAdvice> Advise(const RegionNode& node, const RegionPair& worst,
-                                    Multipliers& multipliers, Worker& worker,
-                                    Expansion& expansion) const;
-  Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
-             const ProofSplit& how, Worker& worker) const;
   // Makes a fresh claim about the region true, or takes it back. `before`: the pair as it was.
   void Confirm(const Region& region, const RegionPair& before, Outcome& outcome,
                Worker& worker) const;

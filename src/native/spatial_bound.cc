@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
+#include "base/work_clock.h"
 #include "lucid/data/domain.h"
 #include "lucid/native/bound.h"
 #include "lucid/nn/network.h"
 #include "native/engine.h"
 #include "native/engine_networks.h"
+#include "native/guard_proof.h"
 #include "native/spatial_search.h"
 #include "random/stream.h"
 
@@ -16,8 +19,8 @@ namespace {
 
 constexpr std::size_t kMostRows = 20000, kRandomGuides = 2000;
 // Some thousand of these are noised by a scalar guard. Boxes that spare them spare as many of the
-// inputs between them; with a sixth of the guides, boxes fit the guides only.
-constexpr std::size_t kGuidesOfDomain = 120000;
+// inputs between them; with a tenth of the guides, boxes fit the guides only.
+constexpr std::size_t kGuidesOfDomain = 250000;
 
 std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
   Stream stream(0, "spatial guides");
@@ -33,7 +36,8 @@ std::vector<float> RandomInputs(const Domain& domain, std::size_t count) {
   return rows;
 }
 
-// In the one spelling that a guard gives inputs, and not too many, evenly spaced.
+// Guides in the one spelling that a guard gives inputs. If there are many, some are taken at even
+// distances.
 std::vector<float> Guides(std::span<const float> given, const Domain& domain) {
   const bool fill = GuidesFillDomain(domain);
   std::vector<float> guides;
@@ -80,39 +84,50 @@ Status SpatialOptions::Validate() const {
   return Ok();
 }
 
-Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
-                                         const std::vector<std::vector<double>>& upper,
-                                         std::span<const float> guides,
+Result<SpatialFile> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
+                                         const MemberBounds& members, std::span<const float> guides,
                                          const SpatialOptions& options,
                                          const ProgressCallback& progress, std::stop_token stop) {
   LUCID_TRY(options.Validate());
   const Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   const EngineNetworks networks(ensemble);
   const std::vector<float> rows = Guides(guides, domain);
-  const Clock::time_point deadline = In(options.time_limit);
+  const WorkClock clock(EffectiveThreads(options.threads));
+  const auto left = [&] { return std::max(options.time_limit - clock.Seconds(), 0.0); };
+  SpatialFile file;
   std::vector<SpatialBounds::Tree> trees;
   const auto classes = static_cast<std::int32_t>(certificate.classes.size());
   for (std::int32_t label = 0; label < classes; ++label) {
     SpatialSearchOptions search;
     search.leaves = options.leaves;
-    search.seconds = -SecondsSince(deadline) / (classes - label);
+    search.seconds = left() / (classes - label);
     search.threads = options.threads;
     search.stop = stop;
     search.report = [&](std::int64_t all, std::int64_t waiting) {
       if (!progress) return;
       progress({fmt::format("spatial bounds of class {}", label), "inputs", all - waiting, all, 0,
-                fmt::format("at most {:.0f} s left", std::max(-SecondsSince(deadline), 0.0))});
+                fmt::format("at most {:.0f} s of work left", left())});
     };
-    trees.push_back(SearchSpatialBounds(
+    const double beta_upper = certificate.classes[label].beta_upper;
+    file.proofs.push_back(SearchSpatialBounds(
         networks.network(), networks.members(), domain,
-        {label, certificate.classes[label].beta_upper, certificate.member_error, upper[label]},
+        {label, beta_upper, certificate.member_error, members.proofs[label].claims,
+         ensemble.network().architecture.layers().size() == 1},
         rows, search));
   }
-  std::string bytes = SpatialBounds::Encode(domain.features(), trees);
-  LUCID_ASSIGN(const SpatialBounds bounds, SpatialBounds::Parse(bytes, "spatial bounds"));
+  // The limit and a stop end the search and not this: what was found is worth its proof.
+  for (std::int32_t label = 0; label < classes; ++label) {
+    BoxProof& proof = file.proofs[label];
+    LUCID_TRY(ConfirmClaims(ensemble, domain, label, certificate.member_error, options.threads, {},
+                            proof));
+    trees.push_back(
+        TreeOf(proof, ensemble.members(), classes, label, certificate.classes[label].beta_upper));
+  }
+  file.bytes = SpatialBounds::Encode(domain.features(), trees);
+  LUCID_ASSIGN(const SpatialBounds bounds, SpatialBounds::Parse(file.bytes, "spatial bounds"));
   if (!Help(ensemble.network(), certificate, bounds, rows, options.least_spared))
-    return std::string();
-  return bytes;
+    return SpatialFile();
+  return file;
 }
 
 }  // namespace lucid

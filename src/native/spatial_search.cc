@@ -8,7 +8,10 @@
 
 #include "attack/network_gradient.h"
 #include "base/parallel.h"
+#include "base/work_clock.h"
+#include "check/claim_checker.h"
 #include "native/engine.h"
+#include "native/guard_proof.h"
 #include "native/region_search.h"
 #include "numeric/rounding.h"
 #include "pair/region_bounder.h"
@@ -38,14 +41,18 @@ struct Pair {
   std::int32_t member = 0, other = 0;
   double bound = 0;
   double lambda = 1;
+  std::shared_ptr<const ProofClosing> why;  // null: the bound is beta_upper
 };
 
 // A box that waits to be cut.
 struct Leaf {
-  std::int32_t node = 0;  // of the tree
+  std::uint64_t node = 0;  // of the tree
   Region region;
-  std::vector<Pair> pairs;    // those that bound it from above some guide
-  double rest = 0;            // the largest bound of all the others
+  std::vector<Pair> pairs;  // those that bound it from above some guide
+  double rest = 0;          // the largest bound of all the others
+  // Why the bounds hold of pairs that were dropped here. Those that were dropped around this box
+  // are known there.
+  std::vector<std::shared_ptr<const ProofClosing>> dropped;
   std::vector<Guide> guides;  // not above the bound yet
   bool settled = false;       // nothing left to cut
 
@@ -76,12 +83,12 @@ class SpatialSearch {
     }
   }
 
-  SpatialBounds::Tree Run(std::span<const float> rows) {
-    const Clock::time_point deadline = In(options_.seconds);
+  BoxProof Run(std::span<const float> rows) {
+    const WorkClock clock(EffectiveThreads(options_.threads));
     leaves_.push_back(Root(rows));
-    nodes_.push_back({{}, leaves_[0].Bound()});
+    Keep(leaves_[0]);
     const auto all = static_cast<std::int64_t>(leaves_[0].guides.size());
-    while (Clock::now() < deadline && !options_.stop.stop_requested()) {
+    while (clock.Seconds() < options_.seconds && !options_.stop.stop_requested()) {
       const std::vector<std::size_t> chosen = Choose();
       if (chosen.empty() || !CutAll(chosen)) break;
       if (options_.report) options_.report(all, Waiting());
@@ -98,12 +105,6 @@ class SpatialSearch {
     NetworkGradient member;
     std::vector<double> point;
   };
-  struct BuiltNode {
-    std::optional<Cut> cut;
-    double bound = 0;
-    std::int32_t first = 0, second = 0;
-  };
-
   std::int64_t Waiting() const {
     std::int64_t waiting = 0;
     for (const Leaf& leaf : leaves_) waiting += std::ssize(leaf.guides);
@@ -116,10 +117,15 @@ class SpatialSearch {
     ShrinkBox(domain_, root.region.box);
     root.guides = GuidesOf(rows);
     for (std::int32_t member = 0; member < members_.count(); ++member) {
-      const double bound = std::min(question_.upper[member], question_.beta_upper);
       for (std::int32_t other = 0; other < network_.architecture.classes(); ++other) {
-        if (other != question_.label) root.pairs.push_back({member, other, bound, 1});
+        if (other == question_.label) continue;
+        root.pairs.push_back({member, other, question_.beta_upper, 1, nullptr});
       }
+    }
+    for (const ProofClosing& claim : question_.claims) {
+      const std::int32_t other = claim.other - (claim.other > question_.label ? 1 : 0);
+      Pair& pair = root.pairs[claim.member * (network_.architecture.classes() - 1) + other];
+      Tighten(claim, pair);
     }
     Settle(root);
     return root;
@@ -171,45 +177,68 @@ class SpatialSearch {
                          })
           .ok();
     };
-    const bool done = each(chosen.size(),
-                           [&](std::size_t i, Worker& worker) {
-                             cuts[i] = ChooseCut(leaves_[chosen[i]], worker);
-                           }) &&
-                      each(children.size(), [&](std::size_t i, Worker& worker) {
-                        if (cuts[i / 2])
-                          children[i] =
-                              ChildOf(leaves_[chosen[i / 2]], *cuts[i / 2], i % 2, worker);
-                      });
-    if (!done) return false;
+    if (!each(chosen.size(), [&](std::size_t i, Worker& worker) {
+          cuts[i] = ChooseCut(leaves_[chosen[i]], worker);
+        })) {
+      return false;
+    }
+    std::vector<std::uint64_t> first_child;
+    std::uint64_t nodes = 2 * splits_.size() + 1;
+    for (const std::optional<Cut>& cut : cuts) {
+      first_child.push_back(nodes);
+      if (cut) nodes += 2;
+    }
+    if (!each(children.size(), [&](std::size_t i, Worker& worker) {
+          if (!cuts[i / 2]) return;
+          children[i] = ChildOf(leaves_[chosen[i / 2]], *cuts[i / 2], i % 2,
+                                first_child[i / 2] + i % 2, worker);
+        })) {
+      return false;
+    }
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       Leaf& leaf = leaves_[chosen[i]];
       leaf.settled = true;
       if (!cuts[i]) continue;
-      const std::int32_t node = leaf.node;
-      const auto first = static_cast<std::int32_t>(nodes_.size());
-      nodes_[node] = {cuts[i], 0, first, first + 1};
-      for (std::size_t side = 0; side < 2; ++side) {
-        Leaf& child = children[2 * i + side];
-        child.node = first + static_cast<std::int32_t>(side);
-        nodes_.push_back({{}, child.Bound()});
-      }
+      ProofSplit split;
+      split.node = leaf.node;
+      split.unit = cuts[i]->feature;
+      split.at = cuts[i]->at;
+      split.first_child = first_child[i];
+      splits_.push_back(split);
+      Keep(children[2 * i]);
+      Keep(children[2 * i + 1]);
       leaf = std::move(children[2 * i]);
       leaves_.push_back(std::move(children[2 * i + 1]));
     }
     return true;
   }
+  void Keep(Leaf& leaf) {
+    std::ranges::move(leaf.dropped, std::back_inserter(claims_));
+    leaf.dropped = {};
+  }
 
-  // The pair's bound in the region.
-  double BoundOf(const RegionFacts& region, Pair& pair, double enough, Worker& worker) const {
+  // What can be claimed of the pair in the region. It leaves the pair its best lambda.
+  ProofClosing ClaimOf(const RegionFacts& region, Pair& pair, double enough, Worker& worker) const {
+    ProofClosing none;  // says that there is no input
+    none.member = pair.member;
+    none.other = pair.other;
     members_.CopyParameters(pair.member, worker.parameters);
     const auto facts = worker.bounder.Enter(region, worker.parameters);
-    if (!facts) return 0;
+    if (!facts) return none;
     Multipliers multipliers;
     multipliers.lambda = pair.lambda;
-    const double bound =
-        worker.bounder.Bound(*facts, QuestionOf(pair), multipliers, steps_, enough).value;
+    std::vector<float> dual;
+    ChargedBound bound =
+        worker.bounder.Bound(*facts, QuestionOf(pair), multipliers, steps_, enough, &dual);
     pair.lambda = multipliers.lambda;
-    return std::max(bound, 0.0);
+    return ClaimByLines(worker.bounder, *facts, pair.member, QuestionOf(pair), multipliers,
+                        std::move(dual), question_.flat, bound);
+  }
+  static void Tighten(ProofClosing claim, Pair& pair) {
+    const double value = std::max(ValueOf(claim), 0.0);
+    if (!(value < pair.bound)) return;
+    pair.bound = value;
+    pair.why = std::make_shared<const ProofClosing>(std::move(claim));
   }
   PairQuestion QuestionOf(const Pair& pair) const {
     return {question_.label, pair.other, pair.other, question_.member_error};
@@ -229,8 +258,8 @@ class SpatialSearch {
     return Cut{input, domain_.CutOf(input, widest->lower, widest->upper)};
   }
 
-  // Of the input that the worst pair is loosest about, in the middle or beside the guides: what
-  // leaves less of that pair above them.
+  // Cuts the input that the bound of the worst pair is loosest about, in the middle or beside the
+  // guides, whichever leaves less of that bound above them.
   std::optional<Cut> CutForWorst(const Leaf& leaf, Worker& worker) const {
     const Pair worst = *std::ranges::max_element(leaf.pairs, {}, &Pair::bound);
     const std::int32_t input = InputToCut(leaf, worst, worker);
@@ -285,7 +314,8 @@ class SpatialSearch {
       const auto facts = worker.bounder.Enter(region);
       if (!facts) continue;
       Pair trial = pair;
-      const double bound = std::min(BoundOf(*facts, trial, 0, worker), pair.bound);
+      const double bound =
+          std::min(std::max(ValueOf(ClaimOf(*facts, trial, 0, worker)), 0.0), pair.bound);
       for (const Guide& guide : leaf.guides) {
         if (IsFirst(guide, cut) == (side == 0)) left += std::max(bound - guide.confidence, 0.0);
       }
@@ -298,25 +328,33 @@ class SpatialSearch {
     return ShrinkBox(domain_, box);
   }
 
-  Leaf ChildOf(const Leaf& leaf, const Cut& cut, std::size_t side, Worker& worker) const {
+  Leaf ChildOf(const Leaf& leaf, const Cut& cut, std::size_t side, std::uint64_t node,
+               Worker& worker) const {
     Leaf child;
+    child.node = node;
     child.region = leaf.region;
     child.settled = true;
-    // Without inputs the bound is 0.
-    if (!Halve(child.region.box, cut, side)) return child;
-    const auto facts = worker.bounder.Enter(child.region);
-    if (!facts) return child;
+    const auto facts = Halve(child.region.box, cut, side) ? worker.bounder.Enter(child.region)
+                                                          : Recycled<RegionFacts>();
+    if (!facts) {
+      // Without inputs the bound is 0.
+      ProofClosing none;
+      none.node = node;
+      none.member = ProofClosing::kEveryPair;
+      child.dropped.push_back(std::make_shared<const ProofClosing>(none));
+      return child;
+    }
     child.rest = leaf.rest;
     child.pairs = leaf.pairs;
     for (const Guide& guide : leaf.guides) {
       if (IsFirst(guide, cut) == (side == 0)) child.guides.push_back(guide);
     }
     if (!child.guides.empty()) {
-      BoundPairsFor(child.guides, *facts, child.pairs, worker);
+      BoundPairsFor(child, child.guides, *facts, worker);
     } else if (!GuidesFillDomain(domain_)) {
       // The next input may still come here.
       std::vector<Guide> parents = leaf.guides;
-      BoundPairsFor(parents, *facts, child.pairs, worker);
+      BoundPairsFor(child, parents, *facts, worker);
     }
     Settle(child);
     return child;
@@ -326,14 +364,17 @@ class SpatialSearch {
   // another class. The pair with the highest bound comes first: as soon as one stays above all
   // guides, the box helps none of them, whatever is known of the other pairs. These keep their
   // parent's bounds and wait for a smaller box, where bounds are tighter and take less time.
-  void BoundPairsFor(std::vector<Guide>& guides, const RegionFacts& facts, std::vector<Pair>& pairs,
+  void BoundPairsFor(Leaf& leaf, std::vector<Guide>& guides, const RegionFacts& facts,
                      Worker& worker) const {
+    std::vector<Pair>& pairs = leaf.pairs;
     const double enough = Enough(guides);
     const double most = std::ranges::max_element(guides, {}, &Guide::confidence)->confidence;
     std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::bound);
     for (Pair& pair : pairs) {
       if (pair.bound <= enough) break;
-      pair.bound = std::min(pair.bound, BoundOf(facts, pair, enough, worker));
+      ProofClosing claim = ClaimOf(facts, pair, enough, worker);
+      claim.node = leaf.node;
+      Tighten(std::move(claim), pair);
       if (pair.bound >= most) return DropLeaking({&pair, 1}, guides, worker);
     }
     DropLeaking(pairs, guides, worker);
@@ -373,33 +414,32 @@ class SpatialSearch {
     leaf.settled = leaf.guides.empty() || leaf.pairs.empty();
     if (leaf.settled) {
       leaf.rest = bound;
+      for (Pair& pair : leaf.pairs) leaf.dropped.push_back(std::move(pair.why));
       leaf.pairs = {};
       return;
     }
     const double least = std::ranges::min_element(leaf.guides, {}, &Guide::confidence)->confidence;
-    std::erase_if(leaf.pairs, [&](const Pair& pair) {
+    std::erase_if(leaf.pairs, [&](Pair& pair) {
       if (pair.bound >= least) return false;
       leaf.rest = std::max(leaf.rest, pair.bound);
+      leaf.dropped.push_back(std::move(pair.why));
       return true;
     });
   }
 
-  SpatialBounds::Tree Emit() const {
-    SpatialBounds::Tree tree;
-    Emit(0, tree);
-    return tree;
-  }
-  void Emit(std::int32_t at, SpatialBounds::Tree& tree) const {
-    const BuiltNode& node = nodes_[at];
-    const std::size_t here = tree.size();
-    if (!node.cut) {
-      tree.push_back({-1, 0, std::min(node.bound, question_.beta_upper)});
-      return;
+  // Claims that some box needs, each once.
+  BoxProof Emit() {
+    for (Leaf& leaf : leaves_) {
+      for (Pair& pair : leaf.pairs) claims_.push_back(std::move(pair.why));
     }
-    tree.push_back({node.cut->feature, 0, node.cut->at});
-    Emit(node.first, tree);
-    tree[here].second = static_cast<std::int32_t>(tree.size());
-    Emit(node.second, tree);
+    std::ranges::sort(claims_);
+    const auto same = std::ranges::unique(claims_);
+    claims_.erase(same.begin(), same.end());
+    BoxProof proof{std::move(splits_), {}};
+    for (const auto& claim : claims_) {
+      if (claim) proof.claims.push_back(*claim);
+    }
+    return proof;
   }
 
   const Network& network_;
@@ -410,15 +450,15 @@ class SpatialSearch {
   const int steps_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Leaf> leaves_;
-  std::vector<BuiltNode> nodes_;
+  std::vector<ProofSplit> splits_;
+  std::vector<std::shared_ptr<const ProofClosing>> claims_;
 };
 
 }  // namespace
 
-SpatialBounds::Tree SearchSpatialBounds(const Network& network, const Members& members,
-                                        const Domain& domain, const SpatialQuestion& question,
-                                        std::span<const float> guides,
-                                        const SpatialSearchOptions& options) {
+BoxProof SearchSpatialBounds(const Network& network, const Members& members, const Domain& domain,
+                             const SpatialQuestion& question, std::span<const float> guides,
+                             const SpatialSearchOptions& options) {
   return SpatialSearch(network, members, domain, question, options).Run(guides);
 }
 

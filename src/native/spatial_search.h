@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "ensemble/members.h"
-#include "lucid/certificate/spatial.h"
+#include "lucid/certificate/proof.h"
 #include "lucid/data/domain.h"
+#include "lucid/native/bound.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -20,8 +21,8 @@ inline bool GuidesFillDomain(const Domain& domain) { return domain.features() <=
 
 struct SpatialSearchOptions {
   std::int64_t leaves = 4096;
-  double seconds = 30;
-  int threads = 0;  // 0: all cores; the answer does not depend on it, unless time runs out
+  double seconds = 30;  // of work (base/work_clock.h)
+  int threads = 0;      // 0: all cores; the answer does not depend on it, unless time runs out
   std::stop_token stop;
   // Told how many guiding inputs were there and how many still are above their bound. Optional.
   std::function<void(std::int64_t all, std::int64_t waiting)> report;
@@ -32,16 +33,16 @@ struct SpatialQuestion {
   std::int32_t label = 0;
   double beta_upper = 0;  // proved for the whole domain
   double member_error = 0;
-  std::span<const double> upper;  // U of every member, as BoundEachMember gives it
+  std::span<const ProofClosing> claims;  // about the whole domain, as BoundEachMember gives them
+  bool flat = false;                     // the hidden layer is the engine's own
 };
 
-// A tree of boxes for one class. Ensures: every leaf's value bounds f(x) of every input x of the
-// domain in its box with a member's g_i(x) <= member_error, whatever ended the search. `guides`
+// A tree of boxes for one class, and claims about them. Ensures: the claims are true and show, with
+// beta_upper, bounds that are good for the guides (TreeOf), whatever ended the search. `guides`
 // (rows x inputs) say where bounds should be tight: at inputs that N gives the class, that a guard
 // would noise by beta_upper, and that no member gives another label.
-SpatialBounds::Tree SearchSpatialBounds(const Network& network, const Members& members,
-                                        const Domain& domain, const SpatialQuestion& question,
-                                        std::span<const float> guides,
-                                        const SpatialSearchOptions& options);
+BoxProof SearchSpatialBounds(const Network& network, const Members& members, const Domain& domain,
+                             const SpatialQuestion& question, std::span<const float> guides,
+                             const SpatialSearchOptions& options);
 
 }  // namespace lucid

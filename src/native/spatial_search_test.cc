@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "native/engine.h"
+#include "native/guard_proof.h"
 #include "native/region_search.h"
 #include "pair/test_support.h"
 
@@ -30,7 +31,8 @@ struct Problem {
     members = std::make_unique<MemoryMembers>(RandomMembers(network, 6, distance, stream));
     error = LargestError(*members, 1).value();
     for (std::int32_t label = 0; label < classes; ++label) {
-      upper.push_back(BoundEachMember(network, *members, label, error, 1, {}).value());
+      claims.push_back(BoundEachMember(network, *members, label, error, 1).value());
+      upper.push_back(UpperOfMembers(claims.back(), members->count(), classes));
     }
     for (std::int64_t i = 0; i < 400 * inputs; ++i) {
       guides.push_back(static_cast<float>(stream.Uniform()));
@@ -39,9 +41,10 @@ struct Problem {
 
   SpatialBounds::Tree Search(std::int32_t label, const SpatialSearchOptions& options,
                              const Domain& domain) const {
-    return SearchSpatialBounds(network, *members, domain,
-                               {label, std::ranges::max(upper[label]), error, upper[label]}, guides,
-                               options);
+    const double beta_upper = std::ranges::max(upper[label]);
+    const BoxProof proof = SearchSpatialBounds(
+        network, *members, domain, {label, beta_upper, error, claims[label]}, guides, options);
+    return TreeOf(proof, members->count(), network.architecture.classes(), label, beta_upper);
   }
   SpatialBounds Bounds(const SpatialSearchOptions& options, const Domain& domain) const {
     std::vector<SpatialBounds::Tree> trees;
@@ -57,6 +60,7 @@ struct Problem {
   Network network;
   std::unique_ptr<MemoryMembers> members;
   double error = 0;
+  std::vector<std::vector<ProofClosing>> claims;
   std::vector<std::vector<double>> upper;
   std::vector<float> guides;
 };

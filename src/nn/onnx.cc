@@ -2,6 +2,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -119,12 +121,139 @@ class NodeReader {
   std::map<std::string, const TensorProto*> constants_;
 };
 
-// Walks the nodes from the input to the output. A value is described by its axes after the first,
-// which is the batch; row-major order is our order of units, so reshaping moves nothing.
-class ChainReader : NodeReader {
+struct Normalization {
+  const std::vector<float>&scale, &shift, &mean, &variance;  // one value for each unit
+  float epsilon;
+};
+
+// Unit u of the layer becomes scale (w x + b - mean) / sqrt(variance + epsilon) + shift. Computed
+// in double, rounded to float32 once.
+void Fold(const Normalization& by, std::vector<float>& weights, std::vector<float>& bias) {
+  const std::size_t units = by.scale.size(), inputs = weights.size() / units;
+  bias.resize(units, 0.0F);
+  for (std::size_t u = 0; u < units; ++u) {
+    const double factor =
+        double{by.scale[u]} / std::sqrt(double{by.variance[u]} + double{by.epsilon});
+    for (float& w : std::span(weights).subspan(u * inputs, inputs)) {
+      w = static_cast<float>(double{w} * factor);
+    }
+    bias[u] =
+        static_cast<float>((double{bias[u]} - double{by.mean[u]}) * factor + double{by.shift[u]});
+  }
+}
+
+// Nodes that only name the axes anew. A value is described by its axes after the first, which is
+// the batch; row-major order is our order of units, so reshaping moves nothing.
+class AxesReader : protected NodeReader {
+ protected:
+  using NodeReader::NodeReader;
+
+  // The first input is the value the chain has reached; the others are constants.
+  Status OnlyCurrent(int most_inputs) const {
+    if (node_->input_size() < 1 || node_->input_size() > most_inputs) {
+      return Refuse(fmt::format("has {} inputs", node_->input_size()));
+    }
+    if (node_->input(0) == current_) return Ok();
+    return Refuse(fmt::format("takes {} where the chain has reached {}: not a chain of layers",
+                              Quoted(node_->input(0)), Quoted(current_)));
+  }
+
+  std::int64_t Count() const {
+    std::int64_t count = 1;
+    for (const std::int64_t size : axes_) count *= size;
+    return count;
+  }
+
+  Status Flatten() {
+    LUCID_TRY(OnlyCurrent(1));
+    LUCID_TRY(CheckAttributes({{"axis", AttributeProto::INT}}));
+    const auto rank = static_cast<std::int64_t>(axes_.size()) + 1;
+    const std::int64_t axis = Whole("axis", 1);
+    if (axis != 1 && axis != 1 - rank) return Refuse("axis must be 1");
+    axes_ = {Count()};
+    return Ok();
+  }
+
+  Status Reshape() {
+    LUCID_TRY(OnlyCurrent(2));
+    LUCID_TRY(CheckAttributes({{"allowzero", AttributeProto::INT}}));
+    LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(1));
+    LUCID_ASSIGN(const Sizes shape, Wholes(*tensor));
+    if (shape.size() < 2 || shape[0] < -1 || shape[0] > 1 || Whole("allowzero", 0) != 0) {
+      return Refuse("has to keep the batch axis");
+    }
+    Sizes axes;
+    std::int64_t known = 1;
+    std::optional<std::size_t> open;
+    for (std::size_t i = 1; i < shape.size(); ++i) {
+      std::int64_t size = shape[i];
+      if (size == 0 && i <= axes_.size()) size = axes_[i - 1];
+      if (size == -1 && !open && shape[0] != -1) {
+        open = i - 1;
+        size = 1;
+      }
+      if (size < 1 || size > Count() / known) return Refuse("does not keep the number of values");
+      known *= size;
+      axes.push_back(size);
+    }
+    if (open) axes[*open] = Count() / known;
+    if (Count() % known != 0 || (!open && known != Count())) {
+      return Refuse("does not keep the number of values");
+    }
+    axes_ = std::move(axes);
+    return Ok();
+  }
+
+  // The axes to add or remove: an attribute before opset 13, then an input. Sorted, the batch being
+  // axis 0, negative ones counted from the end of `rank` axes.
+  Result<Sizes> Axes(std::int64_t rank) const {
+    LUCID_TRY(CheckAttributes({{"axes", AttributeProto::INTS}}));
+    Sizes axes;
+    if (const AttributeProto* attribute = Find("axes")) {
+      axes.assign(attribute->ints().begin(), attribute->ints().end());
+      rank += static_cast<std::int64_t>(axes.size()) * (node_->op_type() == "Unsqueeze");
+    } else {
+      LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(1));
+      LUCID_ASSIGN(axes, Wholes(*tensor));
+      rank += static_cast<std::int64_t>(axes.size()) * (node_->op_type() == "Unsqueeze");
+    }
+    for (std::int64_t& axis : axes) {
+      if (axis < 0) axis += rank;
+      if (axis < 1 || axis >= rank) return Refuse("its axes have to lie after the batch axis");
+    }
+    std::ranges::sort(axes);
+    if (std::ranges::adjacent_find(axes) != axes.end()) return Refuse("names an axis twice");
+    return axes;
+  }
+
+  Status Unsqueeze() {
+    LUCID_TRY(OnlyCurrent(2));
+    LUCID_ASSIGN(const Sizes axes, Axes(static_cast<std::int64_t>(axes_.size()) + 1));
+    for (const std::int64_t axis : axes) axes_.insert(axes_.begin() + (axis - 1), 1);
+    return Ok();
+  }
+
+  Status Squeeze() {
+    LUCID_TRY(OnlyCurrent(2));
+    LUCID_ASSIGN(Sizes axes, Axes(static_cast<std::int64_t>(axes_.size()) + 1));
+    std::ranges::reverse(axes);
+    for (const std::int64_t axis : axes) {
+      if (axes_[static_cast<std::size_t>(axis - 1)] != 1)
+        return Refuse("removes an axis of values");
+      axes_.erase(axes_.begin() + (axis - 1));
+    }
+    return Ok();
+  }
+
+  std::string current_;  // the name of the value the chain has reached
+  Sizes axes_;           // its axes after the batch
+};
+
+// Walks the nodes from the input to the output.
+class ChainReader : AxesReader {
  public:
   ChainReader(const onnx::GraphProto& graph, NetworkFit fit, std::string source)
-      : NodeReader(std::move(source)), graph_(graph), fit_(std::move(fit)) {}
+      : AxesReader(std::move(source)), graph_(graph), fit_(std::move(fit)) {}
 
   Result<Network> Read() {
     LUCID_TRY(Start());
@@ -191,7 +320,13 @@ class ChainReader : NodeReader {
     if (!node.domain().empty() && node.domain() != "ai.onnx") {
       return Refuse(fmt::format("operators of {} are not supported", Quoted(node.domain())));
     }
-    if (node.output_size() != 1) return Refuse("has more than one output, or none");
+    // A Dropout's second output is its mask.
+    if (node.output_size() != 1 && (op != "Dropout" || node.output_size() != 2)) {
+      return Refuse("has more than one output, or none");
+    }
+    if (softmax_ && op != "Identity" && op != "Constant") {
+      return Refuse("comes after a Softmax or LogSoftmax, which may only be the end");
+    }
     if (node.output(0) == current_ || constants_.contains(node.output(0))) {
       return Refuse(fmt::format("its output {} is there already", Quoted(node.output(0))));
     }
@@ -200,12 +335,10 @@ class ChainReader : NodeReader {
       constants_[node.output(0)] = constants_.at(node.input(0));
       return Ok();
     }
-    if (op == "Softmax" || op == "LogSoftmax") {
-      return Refuse("LUCID needs the logits: export the network without it");
-    }
     Status done = Refuse(
-        "not supported (a chain of Gemm, MatMul, Add, Conv, Relu, Flatten, Reshape, Unsqueeze, "
-        "Squeeze and Identity is)");
+        "not supported (a chain of Gemm, MatMul, Add, Conv, BatchNormalization, Relu, Flatten, "
+        "Reshape, Unsqueeze, Squeeze, Dropout and Identity is, with Softmax or LogSoftmax at its "
+        "end)");
     if (op == "Gemm") done = Gemm();
     if (op == "MatMul") done = MatMul();
     if (op == "Add") done = Add();
@@ -216,20 +349,13 @@ class ChainReader : NodeReader {
     if (op == "Unsqueeze") done = Unsqueeze();
     if (op == "Squeeze") done = Squeeze();
     if (op == "Identity") done = OnlyCurrent(1);
+    if (op == "Dropout") done = Dropout();
+    if (op == "BatchNormalization") done = BatchNormalization();
+    if (op == "Softmax" || op == "LogSoftmax") done = Softmax();
     if (op == "MatMul" || op == "Add" || op == "Relu") LUCID_TRY(CheckAttributes({}));
     LUCID_TRY(done);
     current_ = node.output(0);
     return Ok();
-  }
-
-  // The first input is the value the chain has reached; the others are constants.
-  Status OnlyCurrent(int most_inputs) const {
-    if (node_->input_size() < 1 || node_->input_size() > most_inputs) {
-      return Refuse(fmt::format("has {} inputs", node_->input_size()));
-    }
-    if (node_->input(0) == current_) return Ok();
-    return Refuse(fmt::format("takes {} where the chain has reached {}: not a chain of layers",
-                              Quoted(node_->input(0)), Quoted(current_)));
   }
 
   Status CheckReluBefore() const {
@@ -375,90 +501,62 @@ class ChainReader : NodeReader {
     return Ok();
   }
 
-  std::int64_t Count() const {
-    std::int64_t count = 1;
-    for (const std::int64_t size : axes_) count *= size;
-    return count;
+  // Outside of training it does nothing.
+  Status Dropout() const {
+    LUCID_TRY(OnlyCurrent(3));
+    LUCID_TRY(CheckAttributes({{"ratio", AttributeProto::FLOAT}, {"seed", AttributeProto::INT}}));
+    if (node_->input_size() < 3 || node_->input(2).empty()) return Ok();
+    LUCID_ASSIGN(const TensorProto* training, ConstantAt(2));
+    const bool on = training->has_raw_data()
+                        ? std::ranges::any_of(training->raw_data(), [](char c) { return c != 0; })
+                        : std::ranges::any_of(training->int32_data(), [](int v) { return v != 0; });
+    return on ? Status(Refuse("is in training mode: export the model after model.eval()")) : Ok();
   }
 
-  Status Flatten() {
+  // Goes into the weights of the layer before it: each of these is rounded once more.
+  Status BatchNormalization() {
+    LUCID_TRY(OnlyCurrent(5));
+    LUCID_TRY(CheckAttributes({{"epsilon", AttributeProto::FLOAT},
+                               {"momentum", AttributeProto::FLOAT},
+                               {"spatial", AttributeProto::INT},
+                               {"training_mode", AttributeProto::INT}}));
+    if (Whole("training_mode", 0) != 0) {
+      return Refuse("is in training mode: export the model after model.eval()");
+    }
+    if (Whole("spatial", 1) != 1) return Refuse("spatial must be 1");
+    if (layers_.empty() || relu_after_last_) {
+      return Refuse("has to stand straight after a layer, before its Relu");
+    }
+    WeightedLayer& before = layers_.back();
+    const bool dense = before.layer.kind == HiddenLayer::Kind::kDense;
+    if (axes_.size() != (dense ? 1U : 2U)) return Refuse("does not stand straight after a layer");
+    const auto units = static_cast<std::size_t>(before.layer.units);
+    std::array<std::vector<float>, 4> given;
+    for (int i = 0; i < 4; ++i) {
+      LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(i + 1));
+      LUCID_ASSIGN(given[static_cast<std::size_t>(i)], Floats(*tensor));
+      if (given[static_cast<std::size_t>(i)].size() != units) {
+        return Refuse(fmt::format("constant {} is not one value for each of {} outputs",
+                                  Quoted(tensor->name()), units));
+      }
+    }
+    const AttributeProto* epsilon = Find("epsilon");
+    Fold({given[0], given[1], given[2], given[3], epsilon == nullptr ? 1e-5F : epsilon->f()},
+         before.weights, before.bias);
+    linear_ = false;
+    return Ok();
+  }
+
+  // The label is that of the logits, and a confidence is a difference of them.
+  Status Softmax() {
     LUCID_TRY(OnlyCurrent(1));
     LUCID_TRY(CheckAttributes({{"axis", AttributeProto::INT}}));
-    const auto rank = static_cast<std::int64_t>(axes_.size()) + 1;
-    const std::int64_t axis = Whole("axis", 1);
-    if (axis != 1 && axis != 1 - rank) return Refuse("axis must be 1");
-    axes_ = {Count()};
-    return Ok();
-  }
-
-  Status Reshape() {
-    LUCID_TRY(OnlyCurrent(2));
-    LUCID_TRY(CheckAttributes({{"allowzero", AttributeProto::INT}}));
-    LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(1));
-    LUCID_ASSIGN(const Sizes shape, Wholes(*tensor));
-    if (shape.size() < 2 || shape[0] < -1 || shape[0] > 1 || Whole("allowzero", 0) != 0) {
-      return Refuse("has to keep the batch axis");
+    const std::int64_t axis = Whole("axis", 1);  // the last one by default, or 1 before opset 13
+    if (axes_.size() != 1 || (axis != 1 && axis != -1)) {
+      return Refuse("has to be along the classes");
     }
-    Sizes axes;
-    std::int64_t known = 1;
-    std::optional<std::size_t> open;
-    for (std::size_t i = 1; i < shape.size(); ++i) {
-      std::int64_t size = shape[i];
-      if (size == 0 && i <= axes_.size()) size = axes_[i - 1];
-      if (size == -1 && !open && shape[0] != -1) {
-        open = i - 1;
-        size = 1;
-      }
-      if (size < 1 || size > Count() / known) return Refuse("does not keep the number of values");
-      known *= size;
-      axes.push_back(size);
-    }
-    if (open) axes[*open] = Count() / known;
-    if (Count() % known != 0 || (!open && known != Count())) {
-      return Refuse("does not keep the number of values");
-    }
-    axes_ = std::move(axes);
-    return Ok();
-  }
-
-  // The axes to add or remove: an attribute before opset 13, then an input. Sorted, the batch being
-  // axis 0, negative ones counted from the end of `rank` axes.
-  Result<Sizes> Axes(std::int64_t rank) const {
-    LUCID_TRY(CheckAttributes({{"axes", AttributeProto::INTS}}));
-    Sizes axes;
-    if (const AttributeProto* attribute = Find("axes")) {
-      axes.assign(attribute->ints().begin(), attribute->ints().end());
-      rank += static_cast<std::int64_t>(axes.size()) * (node_->op_type() == "Unsqueeze");
-    } else {
-      LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(1));
-      LUCID_ASSIGN(axes, Wholes(*tensor));
-      rank += static_cast<std::int64_t>(axes.size()) * (node_->op_type() == "Unsqueeze");
-    }
-    for (std::int64_t& axis : axes) {
-      if (axis < 0) axis += rank;
-      if (axis < 1 || axis >= rank) return Refuse("its axes have to lie after the batch axis");
-    }
-    std::ranges::sort(axes);
-    if (std::ranges::adjacent_find(axes) != axes.end()) return Refuse("names an axis twice");
-    return axes;
-  }
-
-  Status Unsqueeze() {
-    LUCID_TRY(OnlyCurrent(2));
-    LUCID_ASSIGN(const Sizes axes, Axes(static_cast<std::int64_t>(axes_.size()) + 1));
-    for (const std::int64_t axis : axes) axes_.insert(axes_.begin() + (axis - 1), 1);
-    return Ok();
-  }
-
-  Status Squeeze() {
-    LUCID_TRY(OnlyCurrent(2));
-    LUCID_ASSIGN(Sizes axes, Axes(static_cast<std::int64_t>(axes_.size()) + 1));
-    std::ranges::reverse(axes);
-    for (const std::int64_t axis : axes) {
-      if (axes_[static_cast<std::size_t>(axis - 1)] != 1)
-        return Refuse("removes an axis of values");
-      axes_.erase(axes_.begin() + (axis - 1));
-    }
+    if (layers_.empty() || relu_after_last_) return Refuse("has to come after the logits");
+    softmax_ = true;
     return Ok();
   }
 
@@ -481,11 +579,10 @@ class ChainReader : NodeReader {
 
   const onnx::GraphProto& graph_;
   NetworkFit fit_;
-  std::string current_;  // the name of the value the chain has reached
-  Sizes axes_;           // its axes after the batch
   std::vector<WeightedLayer> layers_;
   bool relu_after_last_ = false;
-  bool linear_ = false;  // straight after a layer: its bias may follow
+  bool linear_ = false;   // straight after a layer: its bias may follow
+  bool softmax_ = false;  // and so at the end
 };
 
 }  // namespace

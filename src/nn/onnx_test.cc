@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "nn/foreign.h"
@@ -175,13 +176,74 @@ TEST(Onnx, TheConvolutionIsOurs) {
   EXPECT_EQ(logits, expected);
 }
 
-TEST(Onnx, SoftmaxIsRefusedBecauseLogitsAreNeeded) {
+TEST(Onnx, AFinalSoftmaxIsDropped) {
+  const auto plain = TwoLayers().Then("Gemm", {"2.weight", "2.bias"}).With("transB", 1).Read(kFit);
   for (const std::string op : {"Softmax", "LogSoftmax"}) {
     Model model = TwoLayers();
     model.Then("Gemm", {"2.weight", "2.bias"}).With("transB", 1).Then(op);
-    EXPECT_THAT(model.Message(kFit), HasSubstr("logits"));
-    EXPECT_THAT(model.Message(kFit), HasSubstr(fmt::format("'/{0}4' ('{0}')", op)));
+    EXPECT_EQ(model.Read(kFit)->parameters, plain->parameters);
+    EXPECT_EQ(model.With("axis", -1).Read(kFit)->parameters, plain->parameters);
+    EXPECT_THAT(model.Then("Relu").Message(kFit), HasSubstr("comes after a Softmax"));
+    EXPECT_THAT(TwoLayers().Then(op).Message(kFit), HasSubstr("after the logits"));
   }
+  EXPECT_THAT(TwoLayers()
+                  .Then("Gemm", {"2.weight", "2.bias"})
+                  .With("transB", 1)
+                  .Then("Softmax")
+                  .With("axis", 0)
+                  .Message(kFit),
+              HasSubstr("along the classes"));
+}
+
+TEST(Onnx, DropoutIsDroppedUnlessItTrains) {
+  const auto plain = TwoLayers().Then("Gemm", {"2.weight", "2.bias"}).With("transB", 1).Read(kFit);
+  Model model = TwoLayers();
+  model.Then("Dropout").Scaled("ratio", 0.5F);
+  model.graph().mutable_node(2)->add_output("mask");
+  model.Then("Gemm", {"2.weight", "2.bias"}).With("transB", 1);
+  const auto network = model.Read(kFit);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(network->parameters, plain->parameters);
+
+  Model trains = TwoLayers();
+  trains.Floats("ratio", {}, 0.5F);
+  TensorProto* mode = trains.graph().add_initializer();
+  mode->set_name("mode");
+  mode->set_data_type(TensorProto::BOOL);
+  mode->set_raw_data(std::string(1, '\1'));
+  trains.Then("Dropout", {"ratio", "mode"});
+  EXPECT_THAT(trains.Message(kFit), HasSubstr("training mode"));
+}
+
+// 3 inputs; unit u of the first layer is normalised by constants 1 + u, 5 + u, 2 + u, 3 + u.
+TEST(Onnx, BatchNormalizationGoesIntoTheLayerBefore) {
+  Model model({3});
+  model.Floats("w", {2, 3}, 10).Floats("b", {2}, 20).Floats("last", {2, 2}, 30);
+  model.Floats("scale", {2}, 1).Floats("shift", {2}, 5).Floats("mean", {2}, 2);
+  model.Floats("variance", {2}, 3).Floats("short", {1}, 1);
+  Model after_relu = model, wrong = model, trains = model;
+  model.Then("Gemm", {"w", "b"}).With("transB", 1);
+  model.Then("BatchNormalization", {"scale", "shift", "mean", "variance"}).Scaled("epsilon", 1);
+  model.Then("Relu").Then("MatMul", {"last"});
+  const auto network = model.Read(kFit);
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  // (w x + b - mean) * scale / sqrt(variance + 1) + shift; the first unit's factor is 1/2.
+  const double second = 2 / std::sqrt(5.0);
+  EXPECT_EQ(network->parameters[0], 5);
+  EXPECT_EQ(network->parameters[2], 6);
+  EXPECT_EQ(network->parameters[3], static_cast<float>(13 * second));
+  EXPECT_EQ(network->parameters[6], 9 + 5);
+  EXPECT_EQ(network->parameters[7], static_cast<float>(18 * second + 6));
+
+  after_relu.Then("Gemm", {"w", "b"}).With("transB", 1).Then("Relu");
+  after_relu.Then("BatchNormalization", {"scale", "shift", "mean", "variance"});
+  EXPECT_THAT(after_relu.Message(kFit), HasSubstr("before its Relu"));
+  wrong.Then("Gemm", {"w", "b"}).With("transB", 1);
+  wrong.Then("BatchNormalization", {"scale", "short", "mean", "variance"});
+  EXPECT_THAT(wrong.Message(kFit), HasSubstr("'short' is not one value for each of 2 outputs"));
+  trains.Then("Gemm", {"w", "b"}).With("transB", 1);
+  trains.Then("BatchNormalization", {"scale", "shift", "mean", "variance"});
+  EXPECT_THAT(trains.With("training_mode", 1).Message(kFit), HasSubstr("training mode"));
 }
 
 TEST(Onnx, AnythingElseIsRefusedWithNodeAndOperator) {

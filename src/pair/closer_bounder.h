@@ -56,8 +56,8 @@ class CloserBounder {
     std::vector<ProofCase> cases;
     std::vector<float> multipliers;
   };
-  // As MomentBounder::Bound. `why` is replaced, its multipliers by those that were found. Requires:
-  // `bounder` has found `pair`.
+  // The bound of MomentBounder::Bound. `why` is replaced, and its multipliers by those that were
+  // found. Requires: `bounder` has found `pair`.
   double Bound(RegionBounder& bounder, const PairFacts& pair, const Band& band,
                std::span<const float> parameters, const PairQuestion& question, By by,
                double enough, Why& why, const std::function<bool()>& expired);

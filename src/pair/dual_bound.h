@@ -40,7 +40,7 @@ struct DualPoint {
     PaddedArray s, p, q;         // of neurons whose lines are not the default ones
     PaddedArray push_a, push_d;  // of neurons whose phase the region fixes
   };
-  // For each phase of the region (or the first ones), what its sum is pulled by.
+  // How strongly the sum of each phase of the region (or of the first ones) is pulled.
   void SetPushes(const Region& region, std::span<const float> pushes);
   // s, p, q of each neuron.
   void SetSlopes(std::span<const float> slopes);

@@ -13,7 +13,7 @@ class HyperNetwork {
  public:
   // The single network itself: every interval is a point.
   explicit HyperNetwork(const Network& network);
-  // Of all members of a non-empty subset.
+  // The hyper-network of all members of a subset that is not empty.
   static HyperNetwork Of(const Members& members, const Subset& subset);
 
   // Widens the intervals to contain these parameters. Exact: floats are only compared.

@@ -1,32 +1,19 @@
 #include "pair/moment_bounder.h"
 
+#include <Eigen/Core>
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
-#include <iosfwd>
-#include <sstream>
 
+#include "numeric/dense_algebra.h"
 #include "numeric/rounding.h"
-
-// Eigen takes the instructions that macros say there are, and is three times as fast with these.
-// Only Eigen and what follows it get them: the inline functions of the headers above are shared
-// with the rest of the program, as Eigen's would be (no other file may use it). g++ 12 does not
-// define the macros itself.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define LUCID_MOMENTS_WITH_AVX2
-#endif
 
 namespace lucid {
 namespace {
 
-// Of a neuron, in the order of the header.
+// The constraints of a neuron, in the order of the header.
 enum Kind {
   kBoxZ,
   kBoxDelta,
@@ -42,11 +29,7 @@ enum Kind {
 
 }  // namespace
 
-// Above what is compiled for some machines only: this is asked on all.
 bool MomentBounder::Fits(const Architecture& architecture) {
-#ifdef LUCID_MOMENTS_WITH_AVX2
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return false;
-#endif
   std::int64_t constraints = architecture.inputs() + 2;
   for (const Layer& layer : architecture.layers()) {
     if (layer.relu) constraints += kKinds * layer.outputs;
@@ -54,25 +37,6 @@ bool MomentBounder::Fits(const Architecture& architecture) {
   return constraints <= kMostConstraints;
 }
 
-}  // namespace lucid
-
-#ifdef LUCID_MOMENTS_WITH_AVX2
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#ifndef __AVX2__
-#define __SSE3__ 1
-#define __SSSE3__ 1
-#define __SSE4_1__ 1
-#define __SSE4_2__ 1
-#define __AVX__ 1
-#define __AVX2__ 1
-#define __FMA__ 1
-#endif
-#endif
-#include <Eigen/Cholesky>
-#include <Eigen/Core>
-
-namespace lucid {
 namespace {
 
 using Eigen::Index;
@@ -102,6 +66,26 @@ VectorXd BiasOf(const DenseLayer& layer) {
   return Eigen::Map<const VectorXd>(layer.bias.data(), layer.weights.rows);
 }
 
+// The cubic work is done by numeric/dense_algebra.h, which has kernels for every instruction set;
+// Eigen, compiled for the oldest one, holds the matrices and does the rest.
+MatrixXd Times(const MatrixXd& a, const MatrixXd& b) {
+  MatrixXd out(a.rows(), b.cols());
+  MultiplyMatrices(a.data(), b.data(), a.rows(), a.cols(), b.cols(), out.data());
+  return out;
+}
+bool Compute(CholeskyFactor& factor, const MatrixXd& m) {
+  return factor.Compute(m.data(), m.rows());
+}
+VectorXd SolveWith(const CholeskyFactor& factor, VectorXd right) {
+  factor.Solve(right.data());
+  return right;
+}
+MatrixXd InverseOf(const CholeskyFactor& factor, Index n) {
+  MatrixXd out(n, n);
+  factor.Inverse(out.data());
+  return out;
+}
+
 MatrixXd Symmetric(const MatrixXd& m) { return 0.5 * (m + m.transpose()); }
 
 // Linear functions of v, as columns, and what each coefficient was added up from.
@@ -116,7 +100,7 @@ struct Linear {
     size.col(to) = from.size.col(column);
   }
   void SetUnit(Index column, Index row) { value(row, column) = size(row, column) = 1; }
-  // To the constant of every column.
+  // Adds c to the constants of all columns.
   void AddConstants(const VectorXd& c, const VectorXd& from) {
     value.row(0) += c.transpose();
     size.row(0) += from.transpose();
@@ -198,11 +182,12 @@ struct Quadratics {
         SetOutputs(w, m, dw, b, db, z, delta, question);
         break;
       }
-      sum.value = z.value * w.transpose();
-      sum.size = z.size * w.cwiseAbs().transpose();
+      sum.value = Times(z.value, w.transpose());
+      sum.size = Times(z.size, w.cwiseAbs().transpose());
       sum.AddConstants(b, b.cwiseAbs());
-      difference.value = delta.value * m.transpose() + z.value * dw.transpose();
-      difference.size = delta.size * m.cwiseAbs().transpose() + z.size * dw.cwiseAbs().transpose();
+      difference.value = Times(delta.value, m.transpose()) + Times(z.value, dw.transpose());
+      difference.size =
+          Times(delta.size, m.cwiseAbs().transpose()) + Times(z.size, dw.cwiseAbs().transpose());
       difference.AddConstants(db, db.cwiseAbs());
       const PairRanges& r = ranges.ranges(l);
       z.SetZero(n, w.rows());
@@ -345,7 +330,8 @@ struct Quadratics {
              [&](const Term& term) { return y[term.constraint] * term.c; });
     if (objective) AddObjective(leak.value, -0.5, out);
   }
-  // At or above what the entries of Slack were added up from.
+  // Each entry is at or above the sum of the absolute values that the entry of Slack is added up
+  // from.
   void SlackSize(const VectorXd& y, MatrixXd& out) const {
     Assemble(products.size, 0.5, out,
              [&](const Term& term) { return std::abs(y[term.constraint]) * term.size; });
@@ -403,10 +389,10 @@ struct Quadratics {
     SlackSize(y, size);
     const Index rest = n - 1;
     const MatrixXd q = s.bottomRightCorner(rest, rest);
-    const Eigen::LLT<MatrixXd> factor(q);
-    if (factor.info() != Eigen::Success) return kInfinity;
+    CholeskyFactor factor;
+    if (!Compute(factor, q)) return kInfinity;
     const VectorXd r = -s.col(0).tail(rest);
-    const VectorXd p = factor.solve(r), left = r - q * p;
+    const VectorXd p = SolveWith(factor, r), left = r - q * p;
     if (!p.allFinite() || !left.allFinite()) return kInfinity;
     const double count =
         static_cast<double>(terms.size()) + 4.0 * static_cast<double>(n + hidden) + 64;
@@ -483,14 +469,13 @@ struct MomentBounder::Relaxation {
   double Solve(double enough, std::vector<float>& saved, const std::function<bool()>& expired) {
     const auto m = static_cast<Index>(form.free.size());
     solved = false;
-    const MatrixXd identity = MatrixXd::Identity(form.n, form.n);
     VectorXd y(m);
     MatrixXd s;
     if (!StartMultipliers(saved, y)) return kInfinity;
     form.Slack(y, true, s);
-    Eigen::LLT<MatrixXd> factor(s);
-    if (factor.info() != Eigen::Success) return kInfinity;
-    MatrixXd inverse = factor.solve(identity);
+    CholeskyFactor factor, schur_factor;
+    if (!Compute(factor, s)) return kInfinity;
+    MatrixXd inverse = InverseOf(factor, form.n);
     const double begin = 1 / inverse(0, 0);
     MatrixXd x = begin * inverse;
     VectorXd slack = VectorXd::Zero(m);  // q_i(X)
@@ -511,16 +496,15 @@ struct MomentBounder::Relaxation {
         schur.col(j).tail(m - j).array() *= scale[j] * scale.tail(m - j).array();
       }
       schur.diagonal().array() += kRidge;
-      const Eigen::LLT<Eigen::Ref<MatrixXd>> schur_factor(schur);
-      if (schur_factor.info() != Eigen::Success) break;
+      if (!Compute(schur_factor, schur)) break;
       const auto solve = [&](const VectorXd& right) -> VectorXd {
-        return scale.cwiseProduct(schur_factor.solve(scale.cwiseProduct(right)));
+        return scale.cwiseProduct(SolveWith(schur_factor, scale.cwiseProduct(right)));
       };
       const double gap = (x.cwiseProduct(s).sum() + Product(slack, y)) / barriers;
       MatrixXd ds;
       VectorXd dy = solve(-cost);
       form.Slack(dy, false, ds);
-      MatrixXd dx = -x - Symmetric(x * ds * inverse);
+      MatrixXd dx = -x - Symmetric(Times(Times(x, ds), inverse));
       VectorXd dslack = -slack - ByMultiplier(slack.cwiseProduct(dy), y);
       double primal = std::min({1.0, LargestStep(x, dx, 1), LargestStep(slack, dslack)});
       double dual = std::min({1.0, LargestStep(s, ds, 1), LargestStep(y, dy)});
@@ -530,24 +514,23 @@ struct MomentBounder::Relaxation {
       double centring = std::clamp(std::pow(std::max(reached, 0.0) / gap, 2), 0.02, 1.0);
       if (std::min(primal, dual) < 0.2) centring = std::max(centring, 0.3);
       const double next = centring * gap;
-      const MatrixXd second = Symmetric(dx * ds * inverse);
+      const MatrixXd second = Symmetric(Times(Times(dx, ds), inverse));
       const VectorXd second_slack = ByMultiplier(dslack.cwiseProduct(dy), y);
       const VectorXd ones = ByMultiplier(VectorXd::Ones(m), y);
       dy = solve(next * (Values(inverse) + ones) - cost - Values(second) - second_slack);
       form.Slack(dy, false, ds);
-      dx = next * inverse - x - Symmetric(x * ds * inverse) - second;
+      dx = next * inverse - x - Symmetric(Times(Times(x, ds), inverse)) - second;
       dslack = next * ones - slack - ByMultiplier(slack.cwiseProduct(dy), y) - second_slack;
       primal = std::min(
           {1.0, kBack * LargestStep(x, dx, 1 / kBack), kBack * LargestStep(slack, dslack)});
       dual = std::min({1.0, kBack * LargestStep(s, ds, 1 / kBack), kBack * LargestStep(y, dy)});
       const VectorXd trial = y + dual * dy;
       form.Slack(trial, true, s);
-      factor.compute(s);
-      if (factor.info() != Eigen::Success || !trial.allFinite()) break;
+      if (!Compute(factor, s) || !trial.allFinite()) break;
       y = trial;
       x += primal * dx;
       slack += primal * dslack;
-      inverse = factor.solve(identity);
+      inverse = InverseOf(factor, form.n);
       const bool feasible = std::abs(x(0, 0) - 1) < 1e-3;
       solved = feasible && next * barriers < kNear * std::abs(y[m - 1]);
       if (solved) break;
@@ -599,10 +582,10 @@ struct MomentBounder::Relaxation {
       y[m - 1] = 0;
       MatrixXd s;
       form.Slack(y, true, s);
-      const Eigen::LLT<MatrixXd> factor(MatrixXd(s.bottomRightCorner(form.n - 1, form.n - 1)));
-      if (factor.info() == Eigen::Success) {
+      CholeskyFactor factor;
+      if (Compute(factor, s.bottomRightCorner(form.n - 1, form.n - 1))) {
         const VectorXd r = s.col(0).tail(form.n - 1);
-        const double least = -s(0, 0) + r.dot(factor.solve(r));
+        const double least = -s(0, 0) + r.dot(SolveWith(factor, r));
         y[m - 1] = least + (warm ? kNextSlack : kFirstSlack) * std::max(std::abs(least), share);
         if (std::isfinite(y[m - 1])) return true;
       }
@@ -614,7 +597,7 @@ struct MomentBounder::Relaxation {
 
   // -q_i(M) of every constraint.
   VectorXd Values(const MatrixXd& m) const {
-    const MatrixXd with = m * form.products.value;
+    const MatrixXd with = Times(m, form.products.value);
     VectorXd values = VectorXd::Zero(static_cast<Index>(form.free.size()));
     for (const Term& term : form.terms) {
       const double value =
@@ -630,12 +613,12 @@ struct MomentBounder::Relaxation {
   // All products p.Mq of rows of v and columns of `products`.
   MatrixXd Gram(const MatrixXd& m) const {
     const Index columns = form.products.value.cols();
-    const MatrixXd with = m * form.products.value;
+    const MatrixXd with = Times(m, form.products.value);
     MatrixXd gram(form.n + columns, form.n + columns);
     gram.topLeftCorner(form.n, form.n) = m;
     gram.topRightCorner(form.n, columns) = with;
     gram.bottomLeftCorner(columns, form.n) = with.transpose();
-    gram.bottomRightCorner(columns, columns).noalias() = form.products.value.transpose() * with;
+    gram.bottomRightCorner(columns, columns) = Times(form.products.value.transpose(), with);
     return gram;
   }
 
@@ -679,8 +662,9 @@ struct MomentBounder::Relaxation {
     return step;
   }
   static double LargestStep(const MatrixXd& m, const MatrixXd& d, double first) {
+    CholeskyFactor factor;
     for (double step = first; step > 1e-6; step *= 0.8) {
-      if (Eigen::LLT<MatrixXd>(m + step * d).info() == Eigen::Success) return step;
+      if (Compute(factor, m + step * d)) return step;
     }
     return 0;
   }
@@ -710,7 +694,3 @@ double MomentBounder::Bound(const PairFacts& pair, std::span<const float> parame
 std::int32_t MomentBounder::WidestInput() const { return relaxation_->widest; }
 
 }  // namespace lucid
-
-#ifdef LUCID_MOMENTS_WITH_AVX2
-#pragma GCC pop_options
-#endif

@@ -36,8 +36,7 @@ namespace lucid {
 // One per thread.
 class MomentBounder {
  public:
-  // Whether such networks can be bounded here: their relaxations have not too many constraints, and
-  // this machine has the instructions that the code below is compiled for.
+  // Whether such networks can be bounded here: their relaxations have not too many constraints.
   static bool Fits(const Architecture& architecture);
   static constexpr std::int64_t kMostConstraints = 4000;
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "pair/pair_cases.h"
 #include "pair/region_bounder.h"
+#include "support/pair_cases.h"
 
 namespace lucid {
 namespace {

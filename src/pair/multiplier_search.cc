@@ -11,12 +11,13 @@ namespace {
 
 constexpr double kTiny = 1e-300;  // keeps a ratio of widths finite
 
-// Of the descent (Adam, keeping the best point). None of them can make a bound wrong.
+// Settings of the descent (Adam; the best point is kept). None of them can make a bound wrong.
 constexpr int kLambdaSteps = 6;  // with the default lines
 constexpr double kLeastLambda = 0.02;
 constexpr double kFirstRate = 0.1;  // from the default lines
 constexpr double kNextRate = 0.03;  // from a parent's slopes
 constexpr double kRateDecay = 0.95;
+constexpr double kAsGood = 0.01;      // lines that lose no more than this share of what is too much
 constexpr int kFails = 3;             // steps in a row that gain nothing: go back, and smaller
 constexpr double kLambdaScale = 0.5;  // lambda's step, as a share of bound / steepest slope
 constexpr double kPushScale = 0.3;    // a push's step, as a share of bound / width of the sum
@@ -38,8 +39,11 @@ class Search {
       if (given.value <= enough_) return given;
     }
     ChargedBound bound = Evaluate(start, OpenSlopes::kDefault);
-    // A smaller box asks for other lines than its parent's; a phase for hardly any.
-    if (bound.value < given.value || phases().empty()) bound = SearchLambda(bound);
+    // A smaller box asks for other lines than its parent's; a phase for hardly any. In a box so
+    // small that lines hardly matter, lambda alone does, and a descent in everything else hides
+    // that.
+    const bool as_good = bound.value - given.value <= kAsGood * (given.value - enough_);
+    if (as_good || phases().empty()) bound = SearchLambda(bound);
     const bool fresh = multipliers_.slopes.empty() || bound.value < given.value;
     if (fresh) {
       multipliers_.slopes.clear();

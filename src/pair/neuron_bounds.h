@@ -16,7 +16,8 @@ Box UnitBox(std::int64_t inputs);  // [0,1]^d
 
 struct NeuronBounds {
   std::vector<std::vector<Interval>> pre;  // [layer][unit]: of the weighted sum z^
-  // Of the neuron's output z: after ReLU where the layer has one. Layer -1 is the input.
+  // The range of the neuron's output z, which is after ReLU where the layer has one. Layer -1 is
+  // the input.
   Interval Post(const Architecture& architecture, std::int64_t layer, std::int64_t unit) const;
   Box input;
 };

@@ -31,7 +31,7 @@ struct Phases {
   bool n_on, n_off, m_on, m_off;
 };
 
-// Of some lines over and under delta, those that are best at the centre of the ranges.
+// The best of some lines over and under delta, judged at the centre of the ranges.
 struct LineChoice {
   LineChoice(double z_centre, double d_centre, std::int64_t k, const PairLines& lines)
       : zc(z_centre),

@@ -76,7 +76,7 @@ class RegionBounder {
   Recycled<PairFacts> Enter(const RegionFacts& region, std::span<const float> parameters,
                             const std::vector<Interval>* differences = nullptr);
 
-  // Both at once.
+  // A region and a pair in it, entered at once; the pair needs the region to stay.
   struct EnteredPair {
     Recycled<RegionFacts> region;
     Recycled<PairFacts> pair;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "pair/pair_cases.h"
 #include "pair/sum_ranges.h"
+#include "support/pair_cases.h"
 
 namespace lucid {
 namespace {

@@ -22,13 +22,14 @@ struct SplitAdvice {
   std::vector<double> point;
 };
 
-// For the bound that these multipliers give. `target`: what bounds are to come down to.
+// Where to cut to improve the bound that these multipliers give. `target` is what bounds are to
+// come down to.
 SplitAdvice AdviseSplit(const PairFacts& pair, const PairQuestion& question,
                         const Multipliers& multipliers, double target, DualWork& work);
 
-// Of the hidden layers from `from` on, the neuron that loses most at x by a phase that is not
-// known, if that is more than `least`; `active` is not meant. For the bound that lambda, the pushes
-// and the default lines give.
+// Among the hidden layers from `from` on, the neuron whose unknown phase loses most at x, if that
+// is more than `least`; `active` is not set. It is about the bound that lambda, the pushes and the
+// default lines give.
 std::optional<PhaseSplit> FindOpenPhase(const PairFacts& pair, const PairQuestion& question,
                                         const Multipliers& multipliers, std::size_t from,
                                         std::span<const double> x, double least, DualWork& work);

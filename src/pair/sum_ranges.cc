@@ -13,7 +13,7 @@ namespace {
 constexpr double kLargest = 1e280;  // sums of absolute values below it leave room for the rest
 constexpr double kTiny = 1e-300;
 
-// Of the descent (Adam, keeping the best point). None of them can make a bound wrong.
+// Settings of the descent (Adam; the best point is kept). None of them can make a bound wrong.
 constexpr int kFirstSteps = 40, kNextSteps = 8;
 constexpr double kFirstRate = 0.1, kNextRate = 0.05, kRateDecay = 0.93;
 
@@ -48,7 +48,7 @@ SumRanger::SumRanger(const Network& network, const Box& box)
   RangeOfSums(first_.network, whole_.l, whole_.u, network_size_);
 }
 
-// Of the first layer, or of its differences, over the box.
+// The ranges of the sums of the first layer, or of its differences, over the box.
 void SumRanger::RangeOfSums(const DenseLayer& dense, PaddedArray& lower, PaddedArray& upper,
                             PaddedArray& size) const {
   PaddedArray reach(units_);

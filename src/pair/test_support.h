@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pair/neuron_bounds.h"
-#include "pair/random_networks.h"
 #include "support/exact_pass.h"
+#include "support/random_networks.h"
 
 namespace lucid {
 

@@ -30,6 +30,7 @@
 #include "lucid/certificate/proof.h"
 #include "lucid/nn/network.h"
 #include "pair/region_bounder.h"
+#include "pair/window_chain.h"
 
 namespace lucid {
 
@@ -39,7 +40,7 @@ class WindowBounder {
   // Whether such networks can be bounded here: they begin with a convolution, and a place of the
   // last one sees at most so many inputs.
   static bool Fits(const Architecture& architecture);
-  static constexpr std::int64_t kWidest = 6;
+  static constexpr std::int64_t kWidest = WindowChain::kWidest;
 
   // Requires: Fits.
   explicit WindowBounder(const Network& network);
@@ -55,9 +56,9 @@ class WindowBounder {
                std::vector<ProofCase>& why, const std::function<bool()>& expired = {});
 
  private:
-  struct Chain;
+  struct Search;
   struct Cases;
-  const std::unique_ptr<Chain> chain_;
+  const std::unique_ptr<Search> search_;
 };
 
 }  // namespace lucid

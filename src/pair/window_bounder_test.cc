@@ -7,7 +7,7 @@
 #include <string>
 
 #include "pair/closer_bounder.h"
-#include "pair/pair_cases.h"
+#include "support/pair_cases.h"
 
 namespace lucid {
 namespace {

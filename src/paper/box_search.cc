@@ -142,7 +142,8 @@ class Search {
     return many_inputs ? kSettleAmongInputs : kSettle;
   }
 
-  // In two at the middle of the side that undecided neurons of the first layer depend on most.
+  // Cuts the box at the middle of the side that undecided neurons of the first layer depend on
+  // most.
   void Cut(const Box& box, double bound, const NetworkFacts& facts,
            const std::shared_ptr<const TaggedBasis>& start) {
     const Layer& layer = facts.network.architecture.layers()[0];

@@ -208,7 +208,8 @@ class KMeans {
     return Ok();
   }
 
-  // To the means; the centre of an empty cluster to the point farthest from its own centre.
+  // Moves every centre to the mean of its points. The centre of an empty cluster goes to the point
+  // that is farthest from its own centre.
   Status MoveCentres(Clustering& clustering, std::span<const Means> blocks) const {
     const std::size_t size = points_.size();
     std::vector<std::size_t> empty;

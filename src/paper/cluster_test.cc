@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "pair/random_networks.h"
+#include "support/random_networks.h"
 
 namespace lucid {
 namespace {

@@ -76,7 +76,7 @@ class ClassSearch {
 
   Result<SubsetBound> Solve(const Subset& subset, const SubsetSearchHooks::Improve& improve) {
     const Digest digest = SubsetDigest(label_, subset);
-    // One set is all there is: it may take all the time.
+    // There is one set only, so it may take all the time.
     const bool only =
         UsesHyperNetwork(problem_.options.variant) && !UsesBranchAndBound(problem_.options.variant);
     const double limit = only ? kInfinity : problem_.options.subset_limit;

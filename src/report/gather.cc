@@ -223,8 +223,9 @@ class Gathering {
       report_.rows_that_matter.missing = report_.test_points.missing;
       return Ok();
     }
-    LUCID_ASSIGN(const auto upper, BoundMembers(ensemble_, report_.certificate->member_error,
-                                                options_.threads, progress_, stop_));
+    LUCID_ASSIGN(const MemberBounds bounds,
+                 BoundMembers(ensemble_, report_.certificate->member_error, options_.threads,
+                              progress_, stop_));
     const std::vector<std::int64_t> doubtful = Doubtful();
     RowsThatMatter result;
     result.test_rows = canonical_test_.rows();
@@ -235,7 +236,7 @@ class Gathering {
           matters.row = ensemble_.RowOf(member);
           matters.label = report_.dataset->train.y[static_cast<std::size_t>(matters.row)];
           for (const ClassBound& bound : report_.certificate->classes) {
-            const auto& of_class = upper[static_cast<std::size_t>(bound.label)];
+            const auto& of_class = bounds.upper[static_cast<std::size_t>(bound.label)];
             matters.upper =
                 std::max(matters.upper,
                          std::min(of_class[static_cast<std::size_t>(member)], bound.beta_upper));

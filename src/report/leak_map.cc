@@ -31,7 +31,7 @@ double ClassConfidence(std::span<const double> logits, std::size_t c) {
   return logits[c] - other;
 }
 
-// As Evaluator::Decide: the smallest class with the largest output.
+// This is the rule of Evaluator::Decide: the smallest class with the largest output.
 std::int32_t LabelOf(std::span<const double> logits) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }

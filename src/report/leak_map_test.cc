@@ -85,11 +85,15 @@ void ExpectEqualsBruteForce(const SmallRun& run) {
   EXPECT_EQ(points, map.points());
 }
 
-TEST(LeakMap, EqualsBruteForceOnTheBuiltInData) { ExpectEqualsBruteForce(SyntheticRun(Scratch())); }
-TEST(LeakMap, EqualsBruteForceOnThreeClasses) { ExpectEqualsBruteForce(HostileRun(Scratch())); }
+TEST(LeakMap, EqualsBruteForceOnTheBuiltInData) {
+  ExpectEqualsBruteForce(SyntheticRun(ScratchFolder()));
+}
+TEST(LeakMap, EqualsBruteForceOnThreeClasses) {
+  ExpectEqualsBruteForce(HostileRun(ScratchFolder()));
+}
 
 TEST(LeakMap, WitnessIsAnInputWhereTheMemberGivesAnotherLabel) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   LeakMapOptions options;
   options.grid = 31;
   const LeakMap map = ComputeLeakMap(run.ensemble, run.dataset, options).value();
@@ -106,7 +110,7 @@ TEST(LeakMap, WitnessIsAnInputWhereTheMemberGivesAnotherLabel) {
 }
 
 TEST(LeakMap, ThreadsDoNotShowInTheResult) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   LeakMapOptions one, four;
   one.grid = four.grid = 20;
   one.threads = 1;
@@ -123,7 +127,7 @@ TEST(LeakMap, ThreadsDoNotShowInTheResult) {
 }
 
 TEST(LeakMap, RefusesWhatItCannotDraw) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   Dataset three = run.dataset;
   three.train.features = 3;
   const auto features = ComputeLeakMap(run.ensemble, three);
@@ -140,7 +144,7 @@ TEST(LeakMap, RefusesWhatItCannotDraw) {
 }
 
 TEST(LeakMap, StopsOnRequestAndReportsProgress) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   std::stop_source stop;
   LeakMapOptions options;
   options.threads = 1;

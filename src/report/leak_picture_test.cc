@@ -30,7 +30,7 @@ TEST(LeakPicture, TheCheckOfTheseTestsFindsProblems) {
 }
 
 TEST(LeakPicture, IsWellFormedAndSelfContained) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   const LeakMap map = SmallMap(run);
   const std::string picture = LeakSvg(map, run.dataset);
   EXPECT_EQ(Problem(picture), "");
@@ -41,7 +41,7 @@ TEST(LeakPicture, IsWellFormedAndSelfContained) {
 }
 
 TEST(LeakPicture, HostileNamesStayText) {
-  const SmallRun run = HostileRun(Scratch());
+  const SmallRun run = HostileRun(ScratchFolder());
   const LeakMap map = SmallMap(run);
   ASSERT_EQ(map.classes.size(), 3u);
   const std::string picture = LeakSvg(map, run.dataset);
@@ -54,7 +54,7 @@ TEST(LeakPicture, HostileNamesStayText) {
 
 // A coarse grid may miss everything; a data set may have no test rows.
 TEST(LeakPicture, NothingSeenIsDrawn) {
-  const SmallRun run = HostileRun(Scratch());
+  const SmallRun run = HostileRun(ScratchFolder());
   LeakMap map = SmallMap(run);
   map.influences.clear();
   map.drawn.clear();
@@ -67,7 +67,7 @@ TEST(LeakPicture, NothingSeenIsDrawn) {
 
 // What the regions say of every grid point, by the guards' own rule.
 TEST(GuardRegions, AreWhereTheGuardsNoise) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   const LeakMap map = SmallMap(run);
   Certificate certificate = UnprovedCertificate(run.ensemble);
   EXPECT_EQ(ComputeGuardRegions(map, certificate, nullptr).scalar.noised(), map.points())
@@ -100,7 +100,7 @@ TEST(GuardRegions, AreWhereTheGuardsNoise) {
 }
 
 TEST(LeakPicture, JsonHasItsFields) {
-  const SmallRun run = SyntheticRun(Scratch());
+  const SmallRun run = SyntheticRun(ScratchFolder());
   const LeakMap map = SmallMap(run);
   const auto json = nlohmann::json::parse(LeakJson(map, run.ensemble.manifest()));
   EXPECT_EQ(json.at("grid"), 25);

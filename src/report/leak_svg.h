@@ -11,7 +11,7 @@
 
 namespace lucid {
 
-// Of more training rows a sample is drawn: more dots hide what they show.
+// If there are more training rows, a sample is drawn: more dots hide what they show.
 inline constexpr std::int64_t kMostDots = 1500;
 
 enum class Shade { kLight, kDark };

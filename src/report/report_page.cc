@@ -178,7 +178,7 @@ class Page {
     Add("</div>\n");
   }
 
-  // At the strongest epsilon, the guard with the smallest loss.
+  // The guard with the smallest loss at the strongest epsilon.
   const EvaluationRow* CheapestGuard() const {
     const EvaluationRow* best = nullptr;
     if (!report_.evaluation) return best;

@@ -49,14 +49,16 @@ Certificate Certify(const SmallRun& run, const std::string& folder) {
     steps.push_back({bound.label, bound.seconds, bound.beta_lower, bound.beta_upper});
   }
   Write(folder + "/bounds.csv", EncodeBoundSteps(steps));
-  const auto upper = BoundMembers(run.ensemble, certificate.member_error, 1).value();
-  const auto index = MemberIndex::Build(run.ensemble, upper, certificate.member_error, 1).value();
+  const auto members = BoundMembers(run.ensemble, certificate.member_error, 1).value();
+  const auto index =
+      MemberIndex::Build(run.ensemble, members.upper, certificate.member_error, 1).value();
   EXPECT_TRUE(index.Save(folder + "/index.safetensors").ok());
   certificate.index_digest = index.digest();
   const std::string spatial =
-      ComputeSpatialBounds(run.ensemble, certificate, upper, run.dataset.train.x,
+      ComputeSpatialBounds(run.ensemble, certificate, members, run.dataset.train.x,
                            {.leaves = 16, .time_limit = 5, .threads = 1})
-          .value();
+          .value()
+          .bytes;
   Write(folder + "/spatial.lucid", spatial);
   certificate.spatial_digest = Sha256Of(spatial);
   EXPECT_TRUE(SaveCertificate(certificate, folder + "/certificate.json").ok());
@@ -119,7 +121,7 @@ const ReportTable& TableOf(const std::vector<ReportTable>& tables, std::string_v
 }
 
 TEST(Report, SaysWhichCommandMakesWhatIsMissing) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   SyntheticRun(folder);
   const Report report = Gather(folder);
   EXPECT_TRUE(report.leak);
@@ -137,7 +139,7 @@ TEST(Report, SaysWhichCommandMakesWhatIsMissing) {
 }
 
 TEST(Report, AWholePageIsWellFormedAndSelfContained) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WholeRun(folder);
   const Report report = Gather(folder);
   const std::string page = ReportPage(report);
@@ -161,7 +163,7 @@ TEST(Report, AWholePageIsWellFormedAndSelfContained) {
 }
 
 TEST(Report, ShowsTheNumbersOfTheFiles) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const SmallRun run = WholeRun(folder);
   const Report report = Gather(folder);
   const auto tables = ReportTables(report);
@@ -187,7 +189,7 @@ TEST(Report, ShowsTheNumbersOfTheFiles) {
 
 // The guards' own answers, and the members', against running everything.
 TEST(Report, TestRowsAndRowsThatMatterEqualBruteForce) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const SmallRun run = WholeRun(folder);
   const Report report = Gather(folder);
   const Table& test = run.dataset.test;
@@ -221,7 +223,7 @@ TEST(Report, TestRowsAndRowsThatMatterEqualBruteForce) {
 }
 
 TEST(Report, HostileNamesStayText) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const SmallRun run = HostileRun(folder);
   Certify(run, folder + "/run");
   Write(folder + "/run/evaluation.json", EvaluationJson(SomeEvaluation(run.ensemble.manifest())));
@@ -238,7 +240,7 @@ TEST(Report, HostileNamesStayText) {
 }
 
 TEST(Report, WarnsOfAPartialRunAndOfABrokenClaim) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const SmallRun run = SyntheticRun(folder, 5);
   Audit audit = SomeAudit(run.ensemble.manifest());
   audit.rows[0].holds = false;
@@ -251,7 +253,7 @@ TEST(Report, WarnsOfAPartialRunAndOfABrokenClaim) {
 }
 
 TEST(Report, RefusesFilesOfAnotherRunAndDamagedOnes) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   const SmallRun run = WholeRun(folder);
   Evaluation other = SomeEvaluation(run.ensemble.manifest());
   other.run_key = Sha256Of("another");
@@ -265,7 +267,7 @@ TEST(Report, RefusesFilesOfAnotherRunAndDamagedOnes) {
 }
 
 TEST(Report, StepsOfAnotherSearchAreNotShown) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WholeRun(folder);
   EXPECT_TRUE(Gather(folder).bound_steps);
   Write(folder + "/run/bounds.csv", "class,seconds,lower,upper\n0,1,0.5,123\n");
@@ -275,7 +277,7 @@ TEST(Report, StepsOfAnotherSearchAreNotShown) {
 }
 
 TEST(Report, StandsWithoutItsData) {
-  const std::string folder = Scratch();
+  const std::string folder = ScratchFolder();
   WholeRun(folder);
   std::filesystem::remove_all(folder + "/data");
   const Report report = Gather(folder);

@@ -10,18 +10,9 @@
 #include "lucid/data/dataset.h"
 #include "lucid/data/synthetic.h"
 #include "lucid/ensemble/ensemble.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
-
-// A fresh folder named after the running test.
-inline std::string Scratch() {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string folder =
-      testing::TempDir() + "lucid_" + test->test_suite_name() + "_" + test->name();
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
 
 struct SmallRun {
   Dataset dataset;

@@ -36,7 +36,7 @@ class ConnectionSlots : public std::enable_shared_from_this<ConnectionSlots> {
                                                  std::atomic<std::int64_t>& open);
 
   // None: there is no place, or none for this address. All of an IPv6 /64 network counts as one
-  // address: who has one of it has all of it.
+  // address, because whoever has one address of it has all of them.
   std::optional<ConnectionSlot> Take(const boost::asio::ip::address& address);
 
  private:

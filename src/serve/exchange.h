@@ -65,7 +65,7 @@ class Site {
   Site& operator=(const Site&) = delete;
   virtual ~Site() = default;
 
-  // Before the body is read. A response ends the exchange.
+  // This is called before the body is read. A response ends the exchange.
   virtual std::optional<Response> Admit(Exchange& exchange) const = 0;
   // Requires: Admit had nothing to say; exchange, body and site live until `reply` is dropped.
   virtual void Answer(Exchange& exchange, std::string_view body, Reply reply) const = 0;

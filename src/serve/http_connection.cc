@@ -121,7 +121,7 @@ class HttpConnection final : public Connection,
  public:
   static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
 
-  // To be added to `worker`, and then started on its strand.
+  // The caller adds the connection to `worker` and then starts it on its strand.
   HttpConnection(Worker& worker, Port port, std::string peer,
                  std::shared_ptr<asio::ssl::context> tls, ConnectionSlot slot, Stream stream)
       : worker_(worker),
@@ -317,7 +317,7 @@ class HttpConnection final : public Connection,
     const auto& request = parser_->get();
     const auto coding = request.find(http::field::transfer_encoding);
     if (coding != request.end() && !boost::beast::iequals(coding->value(), "chunked")) {
-      // Where its body ends is not known.
+      // It is not known where the body ends, so the connection cannot go on.
       Send(ErrorResponse(501, "the only transfer coding that is understood is chunked"),
            /*close=*/true);
       return false;

@@ -34,7 +34,7 @@ class JsonTape {
     bool IsObject() const { return kind() == Kind::kObject; }
     bool IsText() const { return kind() == Kind::kText; }
     bool IsNumber() const { return kind() == Kind::kNumber; }
-    // Of a text: decoded. Of a number: a JSON number. Else empty.
+    // The value of a text is decoded, that of a number is a JSON number; otherwise it is empty.
     std::string_view text() const {
       return std::string_view(tape_->text_).substr(node().begin, node().length);
     }

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
 
-// Before the next try when the system has no file descriptor or memory left.
+// The pause before the next try when the system has no file descriptor or memory left.
 constexpr std::chrono::milliseconds kPause{100};
 
 std::string ToText(const Tcp::endpoint& endpoint) {

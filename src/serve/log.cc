@@ -10,7 +10,7 @@
 namespace lucid {
 namespace {
 
-// As clients spell it, with their own words left out.
+// The path as clients spell it, with their own words left out.
 std::string_view TemplateOf(Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::kPredict:

@@ -32,8 +32,8 @@ struct PublicSiteOptions {
   std::optional<double> rate;  // of clients whose key says nothing
 };
 
-// Health and /openapi.json are for everybody, the rest for who has a key. Responses hold labels and
-// what the sender did wrong; never anything about confidence, bounds, noise or budgets.
+// Health and /openapi.json are for everybody, the rest for clients with a key. Responses hold
+// labels and what the sender did wrong; never anything about confidence, bounds, noise or budgets.
 class PublicSite : public Site {
  public:
   // keys null: everybody is one anonymous client. Keeps a reference to `state`.

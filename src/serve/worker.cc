@@ -70,7 +70,7 @@ void Worker::StopIfDone() {
   work_.reset();
 }
 
-// Those that are not about to end.
+// The connections that are not about to end.
 std::vector<std::shared_ptr<Connection>> Worker::Connections() {
   std::vector<std::shared_ptr<Connection>> all;
   const std::lock_guard lock(mutex_);

@@ -94,7 +94,7 @@ class Worker {
   // when nothing is accepted any more.
   void Drain(double seconds);
 
-  // By as many threads as events are to be handled at once.
+  // Runs the events. As many threads call it as events are to be handled at once.
   void Run();
 
   // For connections. One that was added is closed when its deadline, or that of Drain, has passed.

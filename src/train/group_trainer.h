@@ -30,9 +30,9 @@ class GroupTrainer {
   int lanes() const { return lanes_; }
 
   // Trains network k without the unit of row left_out[k] (or kNoRow) into out[k * parameters ...].
-  // Requires: 1 <= left_out.size() <= lanes(). Thread-safe: one trainer serves all threads.
-  // Errors: kInterrupted when stopped (between batches); kInvalidInput when a network's weights are
-  // no longer finite (a private network may have such weights: who asks has to look).
+  // Requires: 1 <= left_out.size() <= lanes(). Thread-safe: one trainer serves all threads. Errors:
+  // kInterrupted when stopped (between batches); kInvalidInput when a network's weights are no
+  // longer finite. A private network may have such weights, and the caller has to look.
   Status Train(std::span<const std::int64_t> left_out, std::span<float> out,
                std::stop_token stop = {}) const;
 

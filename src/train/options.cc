@@ -60,7 +60,7 @@ Result<TrainOptions> TrainOptions::Preset(const std::string& name) {
 TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows) {
   TrainOptions recipe = options;
   const bool is_private = options.method == Method::kPrivate;
-  const bool noisy = is_private && options.epsilon < 0.5, few = expected_rows < 2000;
+  const bool noisy = is_private && options.epsilon < 0.5, few = expected_rows < kFewRows;
   recipe.clip = 0.3;
   recipe.schedule = TrainOptions::Schedule::kCosine;
   recipe.rate = 4;

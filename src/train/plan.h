@@ -31,7 +31,7 @@ class TrainPlan {
   const Architecture& architecture() const { return architecture_; }
   const Table& table() const { return *table_; }
   const TrainOptions& options() const { return options_; }
-  // Of the methods kClipped and kPrivate.
+  // Only the methods kClipped and kPrivate have it.
   const std::optional<Clipping>& clipping() const { return clipping_; }
 
   // PyTorch's default: weights and biases uniform in +-1/sqrt(taps).

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "certificate/member_table.h"
 #include "fuzz/require.h"
-#include "guard/member_table.h"
 
 namespace {
 

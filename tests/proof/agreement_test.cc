@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "check/claim_checker.h"
 #include "check/proof_bounder.h"
 #include "check/proof_moments.h"
 #include "pair/moment_bounder.h"
@@ -321,6 +322,67 @@ TEST(ProofAgreement, MomentsAreThoseOfTheEngineAndAboveEveryInput) {
   EXPECT_GT(found, 15);
   EXPECT_GT(close, 0.8 * found);
   EXPECT_GT(points, 3000);
+}
+
+// Of three classes the band is about f, and the form's product about N_c - N_c'', which may be
+// larger: with the band's `most` in its place, bounds would fall below leaks.
+TEST(ProofAgreement, MomentsOfThreeClassesAreAboveEveryLeak) {
+  constexpr double kRounding = 1e-11;
+  int found = 0, finite = 0;
+  std::int64_t leaks = 0, beyond = 0;
+  for (std::uint64_t seed = kSeed + 1; seed < kSeed + 1501; seed += std::size(kShapes)) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Instance instance(seed - kSeed % std::size(kShapes));
+    ASSERT_EQ(instance.network.architecture.classes(), 3);
+    if (!instance.band) continue;
+    instance.region.phases.clear();
+    instance.question.below = instance.question.other;
+    instance.question.member_error = 2;  // so that much leaks
+    instance.band->most = instance.band->least + 0.3;
+    RegionBounder engine(instance.network);
+    const auto pair = instance.EnterEngine(engine);
+    if (!pair) continue;
+    Multipliers lines;
+    const double most = engine.Bound(*pair, instance.question, lines, 0, 0).value;
+    const Band band{instance.question.label, instance.band->least, most};
+    ProofClosing claim;
+    claim.kind = ProofClosing::Kind::kMoments;
+    claim.other = instance.question.other;
+    claim.band = ProofBand{instance.band->least, instance.band->most};
+    claim.value = 1e9;
+    MomentBounder moments(instance.network);
+    const double theirs =
+        moments.Bound(*pair, instance.member, instance.question, band, -1e9, claim.multipliers);
+    if (!std::isfinite(theirs) || claim.multipliers.empty()) continue;
+    ++found;
+    ClaimChecker checker(instance.network);
+    checker.Enter(instance.CheckersRegion());
+    double lowest = std::numeric_limits<double>::infinity();
+    // A large multiplier of the product makes the most of what is wrong with it.
+    for (const float of_product : {claim.multipliers.back(), 1.0F, 10.0F, 1000.0F}) {
+      claim.multipliers.back() = of_product;
+      lowest = std::min(lowest, checker.Bound(instance.question.label, claim,
+                                              instance.question.member_error, instance.member));
+    }
+    finite += std::isfinite(lowest);
+    for (int n = 0; n < 200; ++n) {
+      const std::vector<double> x = n == 0 ? instance.inside : instance.RandomPoint();
+      const auto ours = instance.Sums(instance.network.parameters, x).back();
+      const auto theirs_at = instance.Sums(instance.member, x).back();
+      const PairQuestion& q = instance.question;
+      const double h = ours[q.label] - ours[q.other];
+      if (!instance.InBand(ours)) continue;
+      if (theirs_at[q.label] - theirs_at[q.other] > q.member_error) continue;
+      ++leaks;
+      beyond += h > instance.band->most;
+      const double third = ours[q.label] - ours[3 - q.label - q.other];
+      ASSERT_LE(std::min(h, third), lowest + kRounding);
+    }
+  }
+  EXPECT_GT(found, 30);
+  EXPECT_GT(finite, 0.8 * found);
+  EXPECT_GT(leaks, 1000);
+  EXPECT_GT(beyond, 100);
 }
 
 // A corner of the polygon that is not looked at shows here: random points of random polygons.

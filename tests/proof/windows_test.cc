@@ -11,8 +11,8 @@
 #include "base/bytes.h"
 #include "certificate/proof_cases.h"
 #include "check/proof_windows.h"
-#include "pair/pair_cases.h"
 #include "pair/window_bounder.h"
+#include "support/pair_cases.h"
 
 namespace lucid {
 namespace {

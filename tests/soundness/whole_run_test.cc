@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,7 +20,9 @@
 
 #include "certificate/test_support.h"
 #include "check/exact.h"
+#include "lucid/certificate/spatial.h"
 #include "lucid/check/check.h"
+#include "lucid/guard/member_index.h"
 #include "lucid/native/bound.h"
 #include "pair/test_support.h"
 #include "support/line_oracle.h"
@@ -38,6 +41,7 @@ std::int64_t FromEnvironment(const char* name, std::int64_t otherwise) {
 struct Tally {
   std::int64_t ensembles = 0, runs = 0, classes = 0, leaking = 0, exact = 0, gap = 0, deadline = 0;
   std::int64_t resumed = 0, killed = 0, dropped = 0, rounding = 0, refused = 0, proofs = 0;
+  std::int64_t guard_files = 0;
   std::int64_t decisions = 0, declared_proved = 0, declared_refuted = 0;
 };
 
@@ -98,7 +102,7 @@ void GiveUpLastClass(const Scale& scale, Network& network, Stream& stream) {
 
 // A few, or so many that a short time does not do to look at each of them.
 std::uint64_t DrawMembers(Stream& stream) {
-  return stream.Below(4) == 0 ? 30 + stream.Below(60) : 2 + stream.Below(3);
+  return stream.Below(16) == 0 ? 30 + stream.Below(60) : 2 + stream.Below(3);
 }
 
 Network Near(const Network& network, const Scale& scale, Stream& stream) {
@@ -330,15 +334,15 @@ class WholeRuns {
     options.memory = 1 << 20;
     options.seed = stream.Below(100);
     options.domain = stream.Below(2) == 0 ? DomainKind::kBox : DomainKind::kSchema;
-    options.time_limit = std::pow(10.0, stream.Uniform(-6, -1.3));
+    options.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
     if (stream.Below(4) == 0) options.class_limit = options.time_limit / 4;
     options.narrow_after = static_cast<std::int64_t>(stream.Below(3) * 10);
     if (stream.Below(2) == 0) options.closer_after = 1 + stream.Below(20);
     // Mostly a weak attack, because it takes most of the time of such small runs.
-    if (stream.Below(4) != 0) options.attack_climbs = stream.Below(20);
+    if (stream.Below(16) != 0) options.attack_climbs = stream.Below(20);
     options.save_every = 0;
     if (stream.Below(2) == 0) {
-      options.time_limit = 0.05;
+      options.time_limit = 0.02;
       const auto ends = std::make_shared<RandomEnds>(stream.Below(1000000));
       options.out_of_time = [ends](std::int32_t label) { return (*ends)(label); };
     }
@@ -373,8 +377,12 @@ class WholeRuns {
     std::jthread killer;
     if (stream.Below(2) == 0) {
       const std::chrono::duration<double> after(options.time_limit * stream.Uniform());
-      killer = std::jthread([&, after] {
-        std::this_thread::sleep_for(after);
+      killer = std::jthread([&, after](const std::stop_token& over) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        // Whoever is killed after the end has only finished.
+        std::condition_variable_any().wait_for(lock, over, after, [] { return false; });
+        if (over.stop_requested()) return;
         // Files are opened once and read to their ends: fs::copy_file asks for the size first, and
         // would cut off a journal that is replaced in between.
         const auto copy = [](const std::string& from, const std::string& to) {
@@ -388,8 +396,13 @@ class WholeRuns {
         source.request_stop();
       });
     }
-    Check(made, ensemble, ComputeBounds(ensemble, options, {}, source.get_token()), options);
+    const Result<Certificate> found = ComputeBounds(ensemble, options, {}, source.get_token());
+    killer.request_stop();
     if (killer.joinable()) killer.join();
+    Check(made, ensemble, found, options);
+    if (found.ok() && found->proof && stream.Below(8) == 0 && !testing::Test::HasFailure()) {
+      CheckGuardFiles(made, ensemble, *found, folder, stream);
+    }
     options.resume = true;
     for (const std::string& journal : {killed, options.journal}) {
       if (!fs::exists(journal) || testing::Test::HasFailure()) continue;
@@ -397,7 +410,7 @@ class WholeRuns {
       again.journal = journal;
       if (journal == killed && !options.proof.empty()) again.proof = killed + ".proof";
       again.threads = static_cast<int>(1 + stream.Below(2));
-      again.time_limit = std::pow(10.0, stream.Uniform(-6, -1.3));
+      again.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
       ++(journal == killed ? tally_.killed : tally_.resumed);
       SCOPED_TRACE(journal == killed ? "killed and resumed" : "resumed");
       Check(made, ensemble, ComputeBounds(ensemble, again), again);
@@ -431,6 +444,47 @@ class WholeRuns {
       CheckClass(ensemble, bound, truth[bound.label], options);
     }
     if (options.decide) CheckDecision(*found, truth, *options.decide);
+  }
+
+  // The index and the spatial bounds are proved, and no box or member of a class together bound it
+  // below the truth.
+  void CheckGuardFiles(const Case& made, const Ensemble& ensemble, Certificate certificate,
+                       const TemporaryFolder& folder, Stream& stream) {
+    const MemberBounds members = BoundMembers(ensemble, certificate.member_error, 1).value();
+    SpatialOptions options;
+    options.leaves = static_cast<std::int64_t>(1 + stream.Below(40));
+    options.time_limit = 0.005;
+    options.threads = 1;
+    options.least_spared = 0;
+    const SpatialFile spatial =
+        ComputeSpatialBounds(ensemble, certificate, members, {}, options).value();
+    const MemberIndex index =
+        MemberIndex::Build(ensemble, members.upper, certificate.member_error, 1).value();
+    ASSERT_TRUE(index.Save(folder / kIndexFile).ok());
+    Put(folder / kSpatialFile, spatial.bytes);
+    certificate.index_digest = index.digest();
+    certificate.spatial_digest = Sha256Of(spatial.bytes);
+    certificate.index_proof_digest =
+        WriteGuardProof(folder / kIndexProofFile, certificate, members.proofs).value();
+    certificate.spatial_proof_digest =
+        WriteGuardProof(folder / kSpatialProofFile, certificate, spatial.proofs).value();
+    const auto report = CheckGuardProofs(certificate, ensemble, folder / "", {.threads = 1});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    ASSERT_TRUE(report->accepted())
+        << report->FirstProblem()->name << ": " << report->FirstProblem()->detail;
+    ++tally_.guard_files;
+    const std::vector<mpq_class> truth = made.truth(certificate.member_error);
+    const SpatialBounds bounds = SpatialBounds::Parse(spatial.bytes, "spatial").value();
+    for (std::int32_t c = 0; c < bounds.classes(); ++c) {
+      double largest = 0;
+      for (const SpatialBounds::Node& node : bounds.tree(c)) {
+        if (node.feature < 0) largest = std::max(largest, node.value);
+      }
+      for (const double upper : {largest, index.LargestUpper(c)}) {
+        ASSERT_TRUE(std::isinf(upper) || mpq_class(upper) >= truth[c])
+            << "UNSOUND: " << upper << " < " << truth[c].get_d();
+      }
+    }
   }
 
   // Proved: no class leaks above the bound. Refuted: there is a witness, which CheckClass has
@@ -547,10 +601,10 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
       static_cast<long long>(tally.exact), static_cast<long long>(tally.gap),
       static_cast<long long>(tally.deadline), static_cast<long long>(tally.leaking),
       static_cast<long long>(tally.rounding), static_cast<long long>(tally.dropped));
-  std::printf("%lld decisions: %lld proved, %lld refuted\n",
-              static_cast<long long>(tally.decisions),
-              static_cast<long long>(tally.declared_proved),
-              static_cast<long long>(tally.declared_refuted));
+  std::printf(
+      "%lld decisions: %lld proved, %lld refuted; %lld times files of guards\n",
+      static_cast<long long>(tally.decisions), static_cast<long long>(tally.declared_proved),
+      static_cast<long long>(tally.declared_refuted), static_cast<long long>(tally.guard_files));
   if (runs < 1000 || HasFailure()) return;
   EXPECT_GT(4 * tally.decisions, tally.runs);
   EXPECT_GT(20 * tally.declared_proved, tally.decisions);
@@ -560,6 +614,7 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
   EXPECT_GT(20 * tally.deadline, tally.classes);
   EXPECT_GT(10 * tally.resumed, tally.runs);
   EXPECT_GT(4 * tally.proofs, tally.runs);
+  EXPECT_GT(100 * tally.guard_files, tally.runs);
   EXPECT_GT(tally.killed, 0);
   EXPECT_LT(10 * tally.refused, tally.runs);
 }

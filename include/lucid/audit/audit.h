@@ -127,15 +127,16 @@ struct AuditRow {
   bool lost() const { return not_covered() && e_value >= 1000; }
 };
 
-// What a run rests on, computed again: no game.
+// A fact that a run rests on, computed again. No game is played for it.
 struct AuditCheck {
   std::string check;            // "replay", "contribution", "coins", "noise", "sigma", "bounds"
   std::string claim, measured;  // in words
   bool holds = true;
 };
 
-// That an audit wrongly says "does not hold", over all its rows and checks: half of it is for games
-// (at most kMostClaims rows with two tests each), half for the coins and the noise of training.
+// The probability that an audit wrongly says "does not hold", over all its rows and checks: half of
+// it is for games (at most kMostClaims rows with two tests each), half for the coins and the noise
+// of training.
 inline constexpr double kAuditRisk = 1e-6;
 inline constexpr std::int64_t kMostClaims = 250;
 inline constexpr double kRowRisk = kAuditRisk / 4 / static_cast<double>(kMostClaims);

@@ -96,15 +96,21 @@ struct Certificate {
   // what N is, so that it can be checked with a network in memory. ensemble: of the file
   // ensemble.safetensors; it and the other three are those of the run's manifest.
   Digest run_key, schema_digest, train_digest, architecture_digest, network_digest, ensemble_digest;
-  // Of the files kSpatialFile and kIndexFile that were made with it, if they were: who trusts the
-  // certificate may trust these.
+  // The digests of the files kSpatialFile and kIndexFile, if these were made together with the
+  // certificate. Whoever trusts the certificate may then trust these files, too.
   std::optional<Digest> spatial_digest, index_digest;
+  // Of the files that prove the bounds in these (docs/proof.md), kSpatialProofFile and
+  // kIndexProofFile. None: nobody but the engine says that they hold.
+  std::optional<Digest> spatial_proof_digest, index_proof_digest;
   std::optional<ProofNote> proof;  // none: nobody but the engine says that the bounds hold
   // The name of the promise that the run keeps with this certificate (lucid/promise/promise.h);
   // "none" until somebody who knows the run's manifest says more. For readers of the file: whoever
   // acts on a promise computes it.
   std::string promise = "none";
   std::optional<DeclaredDecision> declared;
+
+  // Every bound that a guard may use has a proof: those of the classes, and those in the files.
+  bool FullyProved() const;
 
   // Requires: declared, with a bound for every class.
   DeclaredOutcome Outcome() const;
@@ -148,5 +154,7 @@ class VerifiedCertificate {
 inline constexpr const char* kCertificateFile = "certificate.json";
 inline constexpr const char* kSpatialFile = "spatial.lucid";
 inline constexpr const char* kIndexFile = "index.safetensors";
+inline constexpr const char* kSpatialProofFile = "spatial.proof";
+inline constexpr const char* kIndexProofFile = "index.proof";
 
 }  // namespace lucid

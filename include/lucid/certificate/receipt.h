@@ -11,8 +11,10 @@
 
 namespace lucid {
 
-// That this certificate was accepted with this proof. Sealed like a certificate: that catches
-// damage, not malice. Who distrusts the machine runs lucid-check himself.
+// It says that this certificate was accepted with this proof, and with it the files that the
+// certificate names by their digests (spatial bounds, index of members), each with its proof. It is
+// sealed like a certificate, which catches damage, not malice. Whoever distrusts the machine runs
+// lucid-check again.
 struct Receipt {
   Digest certificate;   // of the certificate's file
   Digest proof;         // of the proof's file
@@ -26,14 +28,14 @@ Status SaveReceipt(const Receipt& receipt, const std::string& path);
 Result<Receipt> LoadReceipt(const std::string& path);
 
 enum class Standing {
-  kUnproved,  // nobody but the engine says that the bounds hold
-  kProved,    // there is a proof, and nobody has checked it
-  kChecked,   // lucid-check has accepted this certificate with this proof
+  kUnproved,  // of some bound that it vouches for, nobody but the engine says that it holds
+  kProved,    // all have proofs, and nobody has checked them
+  kChecked,   // lucid-check has accepted this certificate with these proofs
 };
 std::string_view NameOf(Standing standing);  // "unproved", "proved", "proved and checked"
 
-// Of the certificate at this path. A receipt that cannot be read, or is of another certificate or
-// proof, counts for nothing. Errors: a certificate that cannot be read.
+// Reads the receipt of the certificate at this path. A receipt that cannot be read, or is of
+// another certificate or proof, counts for nothing. Errors: a certificate that cannot be read.
 Result<Standing> StandingOf(const std::string& certificate_path);
 
 }  // namespace lucid

@@ -38,7 +38,7 @@ class SpatialBounds {
   std::int64_t classes() const { return static_cast<std::int64_t>(trees_.size()); }
   std::int64_t leaves(std::int32_t label) const;
   const Tree& tree(std::int32_t label) const { return trees_[label]; }
-  // Of the file's bytes: what the certificate names it by.
+  // The digest of the file's bytes, by which the certificate names the file.
   const Digest& digest() const { return digest_; }
 
  private:

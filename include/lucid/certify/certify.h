@@ -38,6 +38,12 @@ struct CertifyOptions {
   const BoundOptions& bound() const;
 };
 
+// The decision about the bounds that the run itself declared. Requires: manifest.declared.
+DeclaredDecision OwnDecision(const Manifest& manifest);
+
+// Where a search for this certificate is saved, so that it can be resumed.
+std::string JournalPath(const std::string& certificate);
+
 struct CertifySummary {
   Certificate certificate;         // as it was written
   std::string path;                // of the certificate

@@ -29,7 +29,7 @@ struct CheckReport {
 
   // Every check was done and passed, and there was at least one.
   bool accepted() const;
-  // Of what failed, the first; else of what was not done, the first; else null.
+  // The first check that failed; if none did, the first that was not done; if all were done, null.
   const Check* FirstProblem() const;
 };
 
@@ -50,6 +50,10 @@ Result<CheckReport> CheckBinding(const Certificate& certificate, const Ensemble&
 Result<CheckReport> CheckBinding(const Certificate& certificate, const std::string& run,
                                  const CheckOptions& options = {},
                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+// Of the files in the run's folder that guards trust because the certificate names them, and of
+// their proofs: are they the files that it names?
+std::vector<Check> CheckFiles(const Certificate& certificate, const std::string& run);
 
 struct FalsifyOptions {
   std::uint64_t seed = 0;
@@ -103,5 +107,15 @@ Result<CheckReport> CheckProof(const Certificate& certificate, const Ensemble& e
                                std::span<const std::string> proofs,
                                const CheckOptions& options = {},
                                const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+// Are the bounds in the files that guards read (spatial bounds, index of members) proved? Of every
+// file in the run's folder that the certificate names: it and its proof are the files named, every
+// claim of the proof is true, and together they show every bound in the file; those of spatial
+// boxes may rest on the certificate's beta_upper, which CheckProof is asked about. Not done for a
+// file without a proof. Requires: as CheckProof. Errors: kIo, kInterrupted.
+Result<CheckReport> CheckGuardProofs(const Certificate& certificate, const Ensemble& ensemble,
+                                     const std::string& run, const CheckOptions& options = {},
+                                     const ProgressCallback& progress = {},
+                                     std::stop_token stop = {});
 
 }  // namespace lucid

@@ -29,12 +29,13 @@ struct InferOptions {
   std::string declared;         // a schema.csv whose columns are taken as they are; empty: none
   double test_share = 0.2;      // of the units
   std::uint64_t split_key = 0;  // public: the split is a keyed hash of the unit
-  // Columns that are not in `declared` are left out: nothing is decided by the data.
+  // Columns that are not in `declared` are left out: nothing is decided by the data. It is always
+  // so where the file says "# declared = true".
   bool only_declared = false;
   MissingCells missing = MissingCells::kFill;
   bool owner_only = false;  // the files have mode 0600
-  // Where a single unit decides about a column: the file for a whole schema to look at and to
-  // declare. Empty: none is written.
+  // If a single unit would decide about a column, a whole schema is written to this file, for
+  // people to look at and to declare. Empty: none is written.
   std::string proposal;
   bool overwrite = false;
 
@@ -72,7 +73,8 @@ struct InferredSchema {
 //     no category is kept, if all but fewer than kUnitsToCount units have dates, or if its values
 //     are whole numbers that fewer than kUnitsToCount units share with another unit (an id);
 //   * a class is kept if kUnitsToCount units have it; rows of others are left out.
-// Writes schema.csv, train.csv and test.csv to `folder`. Errors: as CSV; kMismatch names the
+// Writes schema.csv, train.csv and test.csv to `folder`. The schema's origin is kFromData where a
+// row decided about anything that it says. Errors: as CSV; kMismatch names the
 // columns that a single unit decides and asks for their declaration; fewer than two classes;
 // missing cells with MissingCells::kRefuse; kIo.
 Result<InferredSchema> InferSchema(const std::string& csv, const InferOptions& options,

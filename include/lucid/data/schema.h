@@ -41,11 +41,18 @@ struct Column {
   bool operator==(const Column&) const = default;
 };
 
+// Who decided what a schema.csv says. A line of the file may tell it.
+enum class SchemaOrigin {
+  kUnmarked,  // no line: somebody wrote the file
+  kFromData,  // "# declared = false": it was made by looking at the rows
+  kDeclared,  // "# declared = true": somebody would give the same for any data of this kind
+};
+
 class Schema {
  public:
   // Parses the text of a schema.csv. `source` names it in messages. Accepts only what can be
   // encoded: exactly one label with at least two classes, at least one feature, at most one unit,
-  // no name twice.
+  // no name twice. A line that begins with "# " is a comment, or tells the origin.
   static Result<Schema> Parse(std::string_view text, const std::string& source);
   static Result<Schema> Load(const std::string& path);
 
@@ -60,14 +67,21 @@ class Schema {
   std::string unit_name() const { return unit_ ? columns_[*unit_].name : "row"; }
   std::vector<std::string> feature_names() const;  // "age", "workclass_cos", "workclass_sin", ...
 
-  // The schema as schema.csv text in one fixed spelling: what its digest is of, and what a manifest
-  // stores. Parse(Canonical()) gives an equal schema.
-  std::string Canonical() const;
+  SchemaOrigin origin() const { return origin_; }
+  void set_origin(SchemaOrigin origin) { origin_ = origin; }
 
-  bool operator==(const Schema&) const = default;
+  // The schema as schema.csv text in one fixed spelling: what its digest is of, and what a manifest
+  // stores. Parse(Canonical()) gives an equal schema. It does not tell the origin.
+  std::string Canonical() const;
+  // The same with a line that tells the origin.
+  std::string FileText() const;
+
+  // Where a schema came from is no part of what it says.
+  bool operator==(const Schema& other) const { return columns_ == other.columns_; }
 
  private:
   std::vector<Column> columns_;
+  SchemaOrigin origin_ = SchemaOrigin::kUnmarked;
   std::int64_t features_ = 0;
   std::size_t label_ = 0;
   std::optional<std::size_t> unit_;

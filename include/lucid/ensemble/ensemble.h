@@ -13,6 +13,7 @@
 #include "lucid/base/digest.h"
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/base/team.h"
 #include "lucid/data/dataset.h"
 #include "lucid/nn/network.h"
 #include "lucid/train/instruction_set.h"
@@ -37,6 +38,9 @@ struct PopulationAccount {
   PrivacyTotal total, spent;
 };
 
+// The share of N's median confidence that private runs declare as their bound (PROMISE.md 3).
+inline constexpr double kDeclaredShare = 0.05;
+
 struct EnsembleOptions {
   TrainOptions train;
   // train.seed is that of RUN/seed instead, which is made from the system's entropy if it is not
@@ -56,21 +60,23 @@ struct EnsembleOptions {
   // Private training. Where its secret is (empty: RUN/secret); made where there is none yet.
   std::string secret_file;
   bool seeded_noise = false;  // the secret comes from the seed: nothing is private
-  // Not empty: what this training costs is written into this file before its first step
-  // (PROMISE.md 7); with a total where the file is made.
+  // If this is not empty, what this training costs is written into this file before the first step,
+  // together with the declared total when the file is made.
   std::string population_file;
   std::optional<PrivacyTotal> population_total;
   // > 0: bounds are declared as so many times the median confidence of N over reference inputs.
   double declare = 0;
   std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
-  // What of the options was made from D, in words ("the schema"); empty: nothing. A private run
-  // then promises `full, chosen after looking` (PROMISE.md 7).
+  // What of the options was made from D, in words ("the expected number of rows"); empty: nothing.
+  // A private run then promises `full, chosen after looking` (PROMISE.md 7), as it does where the
+  // schema says of itself that it was made from data.
   std::string after_looking;
   Shard shard;
   bool resume = false;                            // go on with what an earlier process left
   int threads = 0;                                // 0: all cores
   std::optional<InstructionSet> instruction_set;  // none: the fastest here; the bits are the same
   std::vector<std::string> command;               // recorded in the manifest
+  Team* team = nullptr;                           // processes that share the work; null: none
 };
 
 // What put the networks of a run into it: an instruction set of this program, a trainer's command,
@@ -192,6 +198,14 @@ Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& a
                                    const EnsembleOptions& options, const std::string& run,
                                    const ProgressCallback& progress = {},
                                    std::stop_token stop = {});
+
+// The part of a helper in options.team while rank 0 calls TrainEnsemble with the same arguments: it
+// makes networks for rank 0 until that has all of them. It reads the data and writes nothing.
+// Requires: a team, and not its rank 0. Errors: data, options or a program that are not those of
+// rank 0; kInterrupted when stopped.
+Status HelpTrainEnsemble(const Dataset& dataset, const Architecture& architecture,
+                         const EnsembleOptions& options, const std::string& run,
+                         std::stop_token stop = {});
 
 // Joins the shards found in `folders` (every one of 1..count of this run) into the run `run`. The
 // result is the same bytes as without shards. Every network is checked against its digest on the

@@ -45,7 +45,7 @@ struct EvaluationOptions {
   MechanismKind mechanism = MechanismKind::kPaper;
   std::string certificate;  // empty: RUN/certificate.json
 
-  // Of kDpSgd and kAlibi.
+  // These are read by kDpSgd and kAlibi only.
   double smallest_epsilon = 0.02;  // in the place of 0, which they cannot do
   double delta = 1e-5;
   double clip = 1;
@@ -62,14 +62,15 @@ struct EvaluationOptions {
   Status Validate() const;
 };
 
-// One method at one epsilon. Shares are of 1. NaN: does not apply.
+// One method at one epsilon. Shares are between 0 and 1. NaN means that a figure does not apply.
 struct EvaluationRow {
   Method method = Method::kNone;
   double epsilon = 0;  // that was used: above asked_epsilon where a baseline cannot do that
   double asked_epsilon = 0;
   std::string guarantee;  // in words: Promise::Price, "(1, 1e-05)-DP", "1-label-DP", "none"
-  // Of N and guards Promise::name: "none", "labels", "full", "labels+full". Baselines make promises
-  // of their own: "per answer" (the naive ones), "whole network" (DP-SGD), "label-DP" (ALIBI).
+  // The promise of the row. N and the guards have Promise::name: "none", "labels", "full" or
+  // "labels+full". Baselines make promises of their own: "per answer" (the naive ones), "whole
+  // network" (DP-SGD), "label-DP" (ALIBI).
   std::string promise = "none";
   double answer_epsilon = 0;  // that every new answer costs; NaN: answers cost nothing
   double total_epsilon = 0, total_delta = 0;  // once, for all answers; NaN: no such price
@@ -84,7 +85,7 @@ struct EvaluationRow {
   double sampled_accuracy = 0, sampled_standard_error = 0;
   std::int64_t sampled_queries = 0;
 
-  // Of trained baselines.
+  // Trained baselines have these, too.
   double training_seconds = 0;    // mean of one network
   double accuracy_deviation = 0;  // standard deviation between networks; NaN for one
   std::int64_t networks = 0;
@@ -108,6 +109,9 @@ struct Evaluation {
 // Which promise at which price on this data, a line each, with the commands; last what such a
 // choice costs itself.
 std::vector<std::string> AdviceOf(const Evaluation& evaluation);
+
+// The share of the most common class. Requires: a table with rows.
+double MajorityShare(const Table& table);
 
 // Requires: `test` and `train` are encoded by the run's schema. `train`: the rows the run was
 // trained on, checked against its manifest; only kDpSgd and kAlibi need them. Trained baselines are

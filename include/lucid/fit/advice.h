@@ -9,9 +9,6 @@
 
 namespace lucid {
 
-// The share of the most common class. Requires: a table with rows.
-double MajorityShare(const Table& table);
-
 // A range that ends where one unit does gives that unit away: in errors, and by itself.
 std::vector<std::string> DataWarnings(const Dataset& dataset);
 

@@ -84,7 +84,7 @@ class Ledger {
   // All requests that wait together share one sync. `done` must not end the ledger's life.
   // Errors: kInvalidInput: the account's name; anything else is the file's.
   void Charge(Request request, std::function<void(Outcome)> done);
-  // The same, waiting.
+  // Does the same and waits for the commit.
   Outcome Charge(Request request);
   // Waits until every `done` has returned, and what it held is gone: from here on nothing that it
   // called is used by the ledger's thread. Not within a `done`.
@@ -99,7 +99,8 @@ class Ledger {
     std::optional<EpsilonUnits> overall_budget;
     std::vector<std::pair<std::string, Balance>> accounts;  // by name
   };
-  // As of the last commit. For operators only. Thread-safe, cheap (kept in memory).
+  // The state after the last commit. It is for operators only. Thread-safe and cheap, because it is
+  // kept in memory.
   Totals totals() const;
   Balance BalanceOf(const std::string& account) const;
 

@@ -73,7 +73,7 @@ class MemberIndex {
   bool AnyMemberDisagrees(std::span<const float> x) const { return Ask(x).Disagrees(); }
 
   std::int64_t members() const;
-  // Of the bytes of its file: what a certificate names it by.
+  // The digest of the bytes of its file, by which a certificate names it.
   const Digest& digest() const;
   // The largest U[label][.] (rounded up to float32): an input of the domain whose computed
   // confidence minus network_error is above it needs no member at all.

@@ -14,6 +14,7 @@
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/certificate/proof.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
@@ -52,11 +53,12 @@ struct NativeBoundOptions : BoundOptions {
   // decide how long a search takes, never whether its bounds hold.
   std::int64_t narrow_after = 2000;
   std::optional<std::int64_t> closer_after;  // none: when they cost as much as was spent by then
-  // How often the attack before the search climbs to a leaking input (0: there is no attack);
-  // none: by the number of inputs and the time. It decides how long a search takes, as well.
+  // How often the attack before the search climbs to a leaking input, and at most each attack on
+  // one member during the search (0: there is no attack); none: by the number of inputs and the
+  // time. It decides how long a search takes, as well.
   std::optional<std::int64_t> attack_climbs;
-  // For tests: asked wherever the clock is looked at, by any thread, whether the time of a class is
-  // up, whatever the clock says. Optional.
+  // For tests. Wherever the clock is looked at, by any thread, this is asked whether the time of a
+  // class is up, whatever the clock says. Optional.
   std::function<bool(std::int32_t label)> out_of_time;
 
   Status Validate(std::int32_t classes) const;
@@ -71,17 +73,29 @@ struct NativeBoundOptions : BoundOptions {
 Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
                                   const ProgressCallback& progress = {}, std::stop_token stop = {});
 
-// For every class c and member i a number U[c][i], proved: no x of [0,1]^d with f(x) > U[c][i] has
-// g_i(x) <= member_error. From linear bounds over the whole domain: what MemberIndex is built of.
+// What shows bounds of one class: cuts of the domain, parents before their children, and claims
+// about the parts. The records of a proof (docs/proof.md); the checker's own code agreed to each.
+struct BoxProof {
+  std::vector<ProofSplit> splits;
+  std::vector<ProofClosing> claims;
+};
+// Writes them for lucid-check, class by class. Returns the digest of the file.
+Result<Digest> WriteGuardProof(const std::string& path, const Certificate& certificate,
+                               std::span<const BoxProof> proofs);
+
+struct MemberBounds {
+  // Of every class c and member i a number U[c][i]: no x of [0,1]^d with f(x) > U[c][i] has
+  // g_i(x) <= member_error. From linear bounds over the whole domain: what MemberIndex is built of.
+  std::vector<std::vector<double>> upper;
+  std::vector<BoxProof> proofs;  // of every class
+};
 // Errors: kInterrupted when stopped.
-Result<std::vector<std::vector<double>>> BoundMembers(const Ensemble& ensemble, double member_error,
-                                                      int threads = 0,
-                                                      const ProgressCallback& progress = {},
-                                                      std::stop_token stop = {});
+Result<MemberBounds> BoundMembers(const Ensemble& ensemble, double member_error, int threads = 0,
+                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
 
 struct SpatialOptions {
   std::int64_t leaves = 4096;  // boxes of a class, at most
-  double time_limit = 30;      // seconds for all classes together
+  double time_limit = 30;      // seconds of processor time of each thread, for all classes
   int threads = 0;             // 0: all cores
   // The bounds are worth a file if they spare at least this share of the guiding inputs that the
   // scalar guard noises. With many inputs boxes are too coarse for that.
@@ -92,12 +106,16 @@ struct SpatialOptions {
 
 // The spatial bounds of a certificate, as the bytes of kSpatialFile: the domain cut into boxes
 // where it helps inputs like `guides` (rows x inputs; the training data, say; where there are none,
-// random inputs of the domain). They say where bounds should be tight, never what they are. `upper`
-// is BoundMembers' answer for certificate.member_error. Ended by the leaves, the time, a stop, or
-// when nothing is left to gain: every end gives valid bounds. Empty: they spare too few inputs.
-Result<std::string> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
-                                         const std::vector<std::vector<double>>& upper,
-                                         std::span<const float> guides,
+// random inputs of the domain). They say where bounds should be tight, never what they are.
+// `members` is BoundMembers' answer for certificate.member_error. Ended by the leaves, the time, a
+// stop, or when nothing is left to gain: every end gives valid bounds. No bytes: they spare too few
+// inputs.
+struct SpatialFile {
+  std::string bytes;
+  std::vector<BoxProof> proofs;  // of every class
+};
+Result<SpatialFile> ComputeSpatialBounds(const Ensemble& ensemble, const Certificate& certificate,
+                                         const MemberBounds& members, std::span<const float> guides,
                                          const SpatialOptions& options,
                                          const ProgressCallback& progress = {},
                                          std::stop_token stop = {});

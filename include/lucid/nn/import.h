@@ -27,10 +27,11 @@ struct NetworkFit {
 //                 words (conv1, conv2, fc1) go in the one order that fits the shapes. A layer
 //                 without a bias has a zero bias. The file cannot say so: ReLU stands after every
 //                 layer but the last.
-//   .onnx         a chain of Gemm, MatMul + Add, 1-D Conv, Relu, Flatten, Reshape, Unsqueeze,
-//                 Squeeze and Identity from the input to the logits.
-// Ensures: the parameters are those of the file, bit for bit, and finite. Errors name the file, the
-// tensor or node, and the rule.
+//   .onnx         a chain of Gemm, MatMul + Add, 1-D Conv, BatchNormalization (folded into the
+//                 layer before), Relu, Flatten, Reshape, Unsqueeze, Squeeze, Dropout and Identity
+//                 from the input to the logits; a final Softmax or LogSoftmax is dropped.
+// Ensures: the parameters are those of the file, bit for bit (but for what is folded), and finite.
+// Errors name the file, the tensor or node, and the rule.
 Result<Network> ImportNetwork(const std::string& path, const NetworkFit& fit);
 
 }  // namespace lucid

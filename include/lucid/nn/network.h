@@ -16,7 +16,7 @@ struct Network {
   Architecture architecture;
   std::vector<float> parameters;  // layer by layer: weights [filter][tap], then biases
 
-  // Of the canonical architecture and the parameter bytes.
+  // The digest of the canonical architecture and the bytes of the parameters.
   Digest digest() const;
 };
 

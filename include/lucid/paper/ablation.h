@@ -14,8 +14,8 @@ namespace lucid {
 
 struct AblationOptions {
   std::vector<Variant> variants = {std::begin(kVariants), std::end(kVariants)};
-  // Of every variant (which replaces bound.variant); bound.class_limit is the time per variant and
-  // class.
+  // What every variant is run with (each replaces bound.variant); bound.class_limit is the time per
+  // variant and class.
   MilpBoundOptions bound;
   // Folder for a certificate per variant. With bound.resume, variants whose certificate is there,
   // made with the same options of the same run, are not computed again.

@@ -19,7 +19,7 @@
 
 namespace lucid {
 
-// What of an access decides about promises.
+// The properties of an access that decide which promises it keeps.
 struct AccessTerms {
   // The noised set is that of one bound per class. Guards that look at members, or at bounds made
   // of them, are not scalar.
@@ -41,8 +41,8 @@ Result<WantedPromise> WantedPromiseNamed(std::string_view name);
 // certificate nor members: the run is private and declared its bounds. No other code decides this.
 bool HasDeclaredAccess(const Manifest& manifest);
 
-// Whose budget answers spend: the population that a run names, or its training rows where it names
-// none. A ledger belongs to one.
+// The population whose budget answers spend: the one that a run names, or its training rows if it
+// names none. A ledger belongs to one population.
 Digest PopulationOf(const Manifest& manifest);
 
 class Promise {
@@ -71,7 +71,7 @@ class Promise {
   // Two sentences for operators, one per promise: what is kept at which price, or why it is not.
   std::vector<std::string> Lines() const;
 
-  // For those who are not operators, of public_name(): a sentence each.
+  // The sentences about public_name(), for readers who are not operators.
   std::string PublicStatement() const;
   std::string NotCovered() const;
 

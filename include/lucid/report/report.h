@@ -123,7 +123,7 @@ struct ReportTable {
   std::vector<std::vector<Cell>> rows;
 };
 
-// Those whose parts are there.
+// The tables whose parts the report has.
 std::vector<ReportTable> ReportTables(const Report& report);
 std::string TableCsv(const ReportTable& table);    // RFC 4180, exact numbers
 std::string TableLatex(const ReportTable& table);  // booktabs, rounded numbers

@@ -27,12 +27,12 @@ struct ServeLimits {
   std::int64_t rows = 1024;     // of one request
   std::int64_t json_depth = 8;  // lists and objects inside each other
   double head_seconds = 5;      // from the first byte of a request to the end of its fields
-  // From the first byte of a request to the last; then as much for the answer, after which it is
-  // 503, and as much for sending it.
+  // How long a request may take from its first byte to its last. The answer may take as long again,
+  // after which it is 503, and so may sending it.
   double request_seconds = 10;
   double idle_seconds = 60;  // between requests of a connection
-  // After a request to stop: how long it says that it is not ready but goes on accepting, so that
-  // load balancers notice, and then how long requests that have begun may take.
+  // How long, after a request to stop, the server says that it is not ready but goes on accepting,
+  // so that load balancers notice; and then how long requests that have begun may take.
   double grace_seconds = 1;
   double drain_seconds = 10;
 
@@ -49,8 +49,9 @@ struct ServeOptions {
   std::string run;          // folder
   std::string certificate;  // empty: RUN/certificate.json
   bool unchecked = false;   // serve although lucid-check has not accepted the bounds
-  // Not kWhatever: refuse to open where this is not kept. For `labels` of a private run that makes
-  // opening itself a function of the data, and the promise says so.
+  // If this is not kWhatever, the server refuses to open where the promise is not kept. If `labels`
+  // is asked of a private run, opening itself becomes a function of the data, and the promise says
+  // so.
   WantedPromise promise = WantedPromise::kWhatever;
   std::string name = "lucid";
   GuardOptions guard;

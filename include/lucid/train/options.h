@@ -64,12 +64,15 @@ struct TrainOptions {
   static Result<TrainOptions> FromCanonical(const std::string& text);
 };
 
+// With fewer expected rows than these, recipes take smaller batches and more epochs.
+inline constexpr std::int64_t kFewRows = 2000;
+
 // The public recipe of `clipped` and `private`: batch, epochs, rate and clip as a function of n0
 // and epsilon (`clipped`: as if epsilon were large). Constants that were found on other data sets
 // than D (docs/training.md says how), never tuned on D. Keeps the other fields of `options`.
 TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows);
 
-// What T may know of a data set before it looks at it.
+// What the training procedure may know of a data set before it looks at it.
 struct DataSize {
   std::int64_t rows = 0;
   std::int64_t largest_unit = 1;  // rows of it

@@ -1,4 +1,4 @@
-// For tests only: pairs of networks with a region and an input that leaks in it.
+// Pairs of networks with a region and an input that leaks in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace lucid {
 
-// Of Evaluate at inputs that are not on the grid: 113 bits, values below 2^14.
+// How far Evaluate may be off at inputs that are not on the grid: 113 bits, values below 2^14.
 inline constexpr double kExactRounding = 1e-25;
 
 inline std::vector<Architecture> Architectures() {

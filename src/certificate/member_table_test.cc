@@ -1,4 +1,4 @@
-#include "guard/member_table.h"
+#include "certificate/member_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,54 @@
+// What every attack of an audit can see: the run, its rows, and the targets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "audit/access.h"
+#include "audit/attacks.h"
+#include "audit/games.h"
+#include "lucid/audit/audit.h"
+#include "lucid/ensemble/ensemble.h"
+
+namespace lucid {
+
+// A training row under attack.
+struct AuditTarget {
+  std::int64_t member = 0, row = 0;
+  NetworkLabels without;  // N_-i
+  std::vector<Disagreement> disagreements;
+};
+
+// About so many inputs are decided by all networks for one row of Naive-iDP.
+inline constexpr std::int64_t kNaiveQueries = 1000;
+
+struct AuditScene {
+  const std::string& run;
+  const Ensemble& ensemble;
+  const Table& train;
+  const Table& test;
+  const AuditOptions& options;
+  const ProgressCallback& progress;
+  std::stop_token stop;
+  NetworkLabels network;  // N
+  std::vector<AuditTarget> targets;
+
+  bool Asked(AuditAttack attack) const;
+  Subject SubjectOf(const AuditTarget& target) const;
+  // The game about N and the networks without a target; `oracle` answers for either side.
+  Game LeaveOneOut(AuditAttack attack, Method method,
+                   std::function<Oracle(std::int64_t target, Side side)> oracle) const;
+  // The game about a row of the training set and one of the test set, at whoever `ask` is (network
+  // k of `networks`). It has no rounds if there are no test rows. Keeps a reference to `ask`.
+  Game TrainTest(std::int64_t networks,
+                 const std::function<Oracle(std::int64_t network)>& ask) const;
+  // Inputs to time: those where a member disagrees, and training rows that the guard does not
+  // noise.
+  TimedInputs InputsFor(const Guard& guard) const;
+};
+
+}  // namespace lucid

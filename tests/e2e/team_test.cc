@@ -1,0 +1,141 @@
+// `mpirun lucid train` with the real programs: the bytes of one process for any number of them,
+// whoever is killed, and one clear line where something is wrong.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "support/run_lucid.h"
+
+namespace lucid::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class TeamTest : public testing::Test {
+ protected:
+  TeamTest() { EXPECT_EQ(Run("data synth2d --rows 200 --out points").code, 0); }
+  Outcome Run(const std::string& arguments) {
+    return RunLucid(Words(arguments), {.folder = folder_.path()});
+  }
+  std::vector<std::string> Team(int processes, const std::string& arguments) const {
+    return Words("--allow-run-as-root --oversubscribe --bind-to none -n " +
+                 std::to_string(processes) + " " LUCID_PROGRAM " " + arguments);
+  }
+  RunOptions Options() const {
+    return {.folder = folder_.path(), .program = LUCID_MPIRUN, .timeout = 300};
+  }
+  Outcome RunTeam(int processes, const std::string& arguments) {
+    return RunLucid(Team(processes, arguments), Options());
+  }
+  bool Same(const std::string& a, const std::string& b) {
+    return ReadBytes(folder_ / (a + "/ensemble.safetensors")) ==
+           ReadBytes(folder_ / (b + "/ensemble.safetensors"));
+  }
+
+  const std::string train_ = "train --data points --arch 2x8 --batch 20 --epochs 30 --seed 3 ";
+  Scratch folder_;
+};
+
+TEST_F(TeamTest, TheBytesAreThoseOfOneProcess) {
+  ASSERT_EQ(Run(train_ + "--out alone").code, 0);
+  for (const int processes : {1, 2, 4}) {
+    const std::string run = "run" + std::to_string(processes);
+    const Outcome made = RunTeam(processes, train_ + "--json --out " + run);
+    ASSERT_EQ(made.code, 0) << made;
+    EXPECT_EQ(made.Json()["members"], 200) << made;  // and so only one of them printed
+    EXPECT_TRUE(Same("alone", run)) << processes;
+  }
+  // The run is a run.
+  EXPECT_EQ(Run("bound run4 --time-limit 60s").code, 0);
+}
+
+TEST_F(TeamTest, WhatIsWrongIsSaidOnce) {
+  const auto said_once = [](const Outcome& outcome, const std::string& words) {
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_FALSE(outcome.timed_out);
+    const std::size_t first = outcome.err.find(words);
+    EXPECT_NE(first, std::string::npos) << words << outcome;
+    EXPECT_EQ(first, outcome.err.rfind(words)) << outcome;
+  };
+  said_once(RunTeam(2, "bound r"), "'lucid bound' works in one process: start it without mpirun");
+  said_once(RunTeam(3, "train --dada points"), "unknown option '--dada'");
+  said_once(RunTeam(3, "train --data nowhere --out r"), "'nowhere' is not a data directory");
+}
+
+// A machine without the data, or with another program, is refused before anything is trained. Both
+// "machines" are this one: mpirun starts each rank with a command of its own.
+TEST_F(TeamTest, AMachineThatDiffersIsRefused) {
+  ASSERT_EQ(Run("data synth2d --rows 200 --seed 9 --out others").code, 0);
+  const auto two = [&](const std::string& here, const std::string& there) {
+    return RunLucid(
+        Words("--allow-run-as-root --oversubscribe --bind-to none -n 1 " LUCID_PROGRAM " " + here +
+              " : -n 1 " + there),
+        Options());
+  };
+  const std::string program = LUCID_PROGRAM " ";
+  const Outcome data = two(train_ + "--out r", program +
+                                                   "train --data others --arch 2x8 "
+                                                   "--batch 20 --epochs 30 --seed 3 --out r");
+  EXPECT_NE(data.code, 0);
+  EXPECT_THAT(data.err, HasSubstr("'others' holds other data here than at the leader"));
+  EXPECT_THAT(data.err, HasSubstr("rank 1 on "));
+  EXPECT_FALSE(fs::exists(folder_ / "r/manifest.json"));
+  const Outcome absent =
+      two(train_ + "--out r", program + "train --data absent --arch 2x8 --out r");
+  EXPECT_NE(absent.code, 0);
+  EXPECT_THAT(absent.err, HasSubstr("rank 1 on "));
+  EXPECT_THAT(absent.err, HasSubstr("'absent' is not a data directory"));
+  // Another build: the same program with a byte behind it.
+  fs::copy_file(LUCID_PROGRAM, folder_ / "other");
+  WriteBytes(folder_ / "other", ReadBytes(LUCID_PROGRAM) + "x");
+  const Outcome build = two(train_ + "--out r", folder_ / "other " + train_ + "--out r");
+  EXPECT_NE(build.code, 0);
+  EXPECT_THAT(build.err, HasSubstr("and not the leader's build"));
+}
+
+// The process of a rank, found by what mpirun tells it.
+pid_t ProcessOfRank(const std::string& folder, int rank) {
+  const std::string wanted = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code code;
+    if (fs::read_symlink(entry.path() / "cwd", code) != folder || code) continue;
+    std::ifstream environment(entry.path() / "environ");
+    for (std::string word; std::getline(environment, word, '\0');) {
+      if (word == wanted) return std::stoi(name);
+    }
+  }
+  return -1;
+}
+
+// Whichever rank is killed, at whatever moment: the job ends, and another number of processes goes
+// on to the same bytes.
+TEST_F(TeamTest, AKilledRankLosesNothing) {
+  const std::string train = "train --data points --arch 2x30 --batch 20 --epochs 400 --seed 3 ";
+  ASSERT_EQ(Run(train + "--out alone").code, 0);
+  std::mt19937 random(std::random_device{}());
+  int killed = 0;
+  for (int round = 0; round < 6; ++round) {
+    const int processes = 2 + round % 3;
+    Process job(Team(processes, train + "--resume --out run"), Options());
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(processes));
+    SleepSeconds(0.3 + 0.2 * static_cast<double>(random() % 8));
+    const pid_t pid = ProcessOfRank(fs::canonical(folder_.path()), victim);
+    if (pid > 0 && ::kill(pid, SIGKILL) == 0) ++killed;
+    const Outcome outcome = job.Wait();
+    EXPECT_FALSE(outcome.timed_out) << "rank " << victim << " of " << processes << outcome;
+    if (outcome.code == 0) break;
+  }
+  EXPECT_GT(killed, 0);
+  const Outcome rest = RunTeam(3, train + "--resume --out run");
+  ASSERT_EQ(rest.code, 0) << rest;
+  EXPECT_TRUE(Same("alone", "run"));
+}
+
+}  // namespace
+}  // namespace lucid::test
