@@ -52,7 +52,7 @@ struct Figures {
 Result<Figures> Measure(const std::string& path, int under_way, int rows, double seconds) {
   LUCID_ASSIGN(
       Ledger ledger,
-      Ledger::Open({.path = path, .train_digest = Sha256Of("benchmark"), .overall_budget = {}}));
+      Ledger::Open({.path = path, .population = Sha256Of("benchmark"), .overall_budget = {}}));
   const EpsilonUnits cost(1);
   std::counting_semaphore free(under_way);
   std::vector<double> latencies;  // of the ledger's thread alone

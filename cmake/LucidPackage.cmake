@@ -24,6 +24,12 @@ if(LUCID_HAS_PYTHON)
   math(EXPR _next "${Python_VERSION_MINOR} + 1")
   string(CONCAT CPACK_DEBIAN_PACKAGE_DEPENDS "python3 (>= 3.${Python_VERSION_MINOR}~), "
     "python3 (<< 3.${_next}~), python3-numpy")
+  # What Python compiles when root imports the module would stay and look like a module.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/prerm CONTENT
+    "#!/bin/sh\nset -e\nrm -rf /usr/lib/python3/dist-packages/lucid/__pycache__\n" @ONLY)
+  file(CHMOD ${PROJECT_BINARY_DIR}/package/prerm PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
+    GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/prerm)
 endif()
 
 # A solver that no Debian package has (tools/get_highs built it) comes along.
@@ -33,10 +39,6 @@ if(TARGET highs::highs AND HIGHS_LIBRARY AND NOT HIGHS_LIBRARY MATCHES "^/usr/li
   get_filename_component(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${HIGHS_LIBRARY} DIRECTORY)
   set_target_properties(lucid_program PROPERTIES
     INSTALL_RPATH "$ORIGIN/../lib/lucid" INSTALL_RPATH_USE_LINK_PATH OFF)
-  if(LUCID_HAS_PYTHON)
-    set_target_properties(lucid_python PROPERTIES
-      INSTALL_RPATH "$ORIGIN/../../../lucid" INSTALL_RPATH_USE_LINK_PATH OFF)
-  endif()
 endif()
 
 set(CPACK_GENERATOR DEB)

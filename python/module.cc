@@ -203,7 +203,7 @@ void AddData(py::module_& module) {
 
 // The guard's secret, as the programs have it, unless another file is given.
 std::string KeyFileOf(const std::string& run, const std::string& given) {
-  return given.empty() ? (std::filesystem::path(run) / "guard.key").string() : given;
+  return given.empty() ? (std::filesystem::path(run) / kGuardKeyFile).string() : given;
 }
 
 class PythonGuard {

@@ -26,6 +26,8 @@ class BuildByCMake(build_ext):
             raise SystemExit(f"{made} is not there: was {build} configured for another Python?")
         target.parent.mkdir(parents=True, exist_ok=True)
         self.copy_file(str(made), str(target))
+        for library in made.parent.glob("lib*.so.*"):  # a solver that was built for LUCID
+            self.copy_file(str(library), str(target.parent / library.name))
 
 
 version = re.search(r"project\(lucid VERSION ([0-9.]+)",

@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <toml++/toml.h>
@@ -33,6 +34,19 @@ std::string Count(double value) {
   if (value >= 1e9) return fmt::format("{:.1f} G", value / 1e9);
   if (value >= 1e7) return fmt::format("{:.1f} M", value / 1e6);
   return fmt::format("{:.0f}", value);
+}
+
+// As much of the line as fits into a row of the terminal: a longer one would go on in the next row,
+// which the next drawing does not clear.
+std::string FittingTheTerminal(std::string line) {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  std::size_t columns = known ? size.ws_col - 1U : 79U;
+  if (line.size() <= columns) return line;
+  const auto goes_on = [&](std::size_t at) { return (line[at] & 0xC0) == 0x80; };
+  while (columns > 0 && goes_on(columns)) --columns;  // no part of a letter
+  line.resize(columns);
+  return line;
 }
 
 // The state behind Session::Progress(): when to draw, and how fast it goes.
@@ -90,7 +104,7 @@ class ProgressRenderer {
       line += fmt::format(", ETA {}", Duration(static_cast<double>(p.total - p.done) / rate));
     }
     if (!p.detail.empty()) line += fmt::format(", {}", p.detail);
-    line = terminal_ ? fmt::format("\r{}\x1b[K", line) : line + "\n";
+    line = terminal_ ? fmt::format("\r{}\x1b[K", FittingTheTerminal(line)) : line + "\n";
     std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
   }
@@ -164,9 +178,9 @@ int ThreadsInTeam(int processes_here) {
   return bound ? usable : std::max(1, usable / processes_here);
 }
 
-// Only some commands know how to share their work; others would do the same thing several times.
-Result<ExitCode> RunInTeam(const CLI::App& command, Session& session, const Run& run) {
-  if (session.team->size() > 1 && NameOf(command) != "lucid train") {
+Result<ExitCode> RunInTeam(const CLI::App& command, Session& session, const Run& run,
+                           Processes processes) {
+  if (session.team->size() > 1 && processes == Processes::kOne) {
     return InvalidInput(
         fmt::format("'{}' works in one process: start it without mpirun", NameOf(command)));
   }
@@ -212,13 +226,15 @@ bool Session::LogsAtLeast(std::string_view level) const {
 }
 
 CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
-                     const std::string& description, const std::string& example, Run run) {
+                     const std::string& description, const std::string& example, Run run,
+                     Processes processes) {
   CLI::App* command = parent.add_subcommand(name, description);
-  MakeCommand(*command, session, example, std::move(run));
+  MakeCommand(*command, session, example, std::move(run), processes);
   return command;
 }
 
-void MakeCommand(CLI::App& app, Session& session, const std::string& example, Run run) {
+void MakeCommand(CLI::App& app, Session& session, const std::string& example, Run run,
+                 Processes processes) {
   CLI::App* command = &app;
   command->footer("Example:\n  " + example);
   // The first option, because CLI11 runs their callbacks in this order: what the file says is there
@@ -239,8 +255,9 @@ void MakeCommand(CLI::App& app, Session& session, const std::string& example, Ru
   command->add_option("--log-level", session.log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->capture_default_str();
-  command->final_callback([command, &session, run = std::move(run)] {
-    const Result<ExitCode> code = session.team ? RunInTeam(*command, session, run) : run();
+  command->final_callback([command, &session, run = std::move(run), processes] {
+    const Result<ExitCode> code =
+        session.team ? RunInTeam(*command, session, run, processes) : run();
     if (!code.ok() && !session.Speaks()) {  // the leader says it
       session.team->Send(0, GivingUp(*session.team, code.error()));
       throw CLI::RuntimeError(kBadInput);

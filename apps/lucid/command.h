@@ -58,13 +58,19 @@ struct Session {
 // A subcommand's work: writes its result to stdout and returns an exit code.
 using Run = std::function<Result<ExitCode>()>;
 
+// Whether a command shares its work among the processes that mpirun started. One that does not is
+// refused there, because every process would do the same thing.
+enum class Processes { kOne, kSeveral };
+
 // Adds `lucid NAME` (or a nested one) with the common options; `example` is shown by --help and
 // must run as it stands. The body runs after parsing.
 CLI::App* AddCommand(CLI::App& parent, Session& session, const std::string& name,
-                     const std::string& description, const std::string& example, Run run);
+                     const std::string& description, const std::string& example, Run run,
+                     Processes processes = Processes::kOne);
 
 // The same for an app that is there: for a program that is one command by itself.
-void MakeCommand(CLI::App& command, Session& session, const std::string& example, Run run);
+void MakeCommand(CLI::App& command, Session& session, const std::string& example, Run run,
+                 Processes processes = Processes::kOne);
 
 // One line on stderr, whatever the text holds. A stderr that cannot be written to is no reason to
 // stop: this never fails.
@@ -88,9 +94,6 @@ void SayAdjacency(const Session& session, const Manifest& manifest);
 
 // "8h", "40m", "90s", "500ms" or plain seconds, as seconds.
 Result<double> ParseDuration(const std::string& text);
-
-// The guard's secret, in a run's folder: of `lucid predict` and `lucid serve` alike.
-inline constexpr const char* kKeyFile = "guard.key";
 
 // A file that the user named, or the one of this name in the run's folder.
 std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name);

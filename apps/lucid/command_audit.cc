@@ -24,6 +24,7 @@ struct AuditArguments {
   std::vector<std::string> attacks = {"all"}, accesses, games;
   bool http = false;
   double latency_floor = 0;
+  std::int64_t connections = 1;
   AuditOptions audit;
 };
 
@@ -93,13 +94,17 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   if (arguments.latency_floor > 0 && !arguments.http) {
     return InvalidInput("--latency-floor: it goes with --http");
   }
+  if (arguments.connections != 1 && !arguments.http) {
+    return InvalidInput("--connections: it goes with --http");
+  }
   return options;
 }
 
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
   LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
   std::unique_ptr<ScratchFolder> scratch;
-  if (arguments.http) options.http = HttpAuditOptions{arguments.latency_floor};
+  if (arguments.http)
+    options.http = HttpAuditOptions{arguments.latency_floor, arguments.connections};
   if (arguments.http || options.deployed > 0) {
     LUCID_ASSIGN(scratch, ScratchFolder::Make());
     options.scratch = scratch->path();
@@ -179,6 +184,8 @@ void AddAuditCommand(CLI::App& root, Session& session) {
                     "Attack none and the guards over HTTP too: starts lucid serve on loopback");
   AddDuration(*command, "--latency-floor", arguments->latency_floor,
               "With --http: time the servers with this floor, too, e.g. 2ms");
+  command->add_option("--connections", arguments->connections,
+                      "With --http: connections that ask at once while one of them is timed");
   command->add_option(
       "--url", arguments->url,
       "Attack this server (http://HOST:PORT) with the run's rows, and nothing else");

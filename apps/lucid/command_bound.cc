@@ -8,18 +8,22 @@
 #include "command.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certify/certify.h"
+#include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
+#include "lucid/evaluation/evaluation.h"
 #include "lucid/promise/promise.h"
 
 namespace lucid::app {
 namespace {
+
+constexpr double kNativeTimeLimit = 600;  // it is done in seconds, or comes close in minutes
 
 struct BoundArguments {
   std::string run, out, engine{NameOf(Engine::kNative)}, variant = "full", tighten = "none";
   std::int32_t label = -1;
   bool index = false, spatial = false, no_proof = false, optimum = false;
   double declare = 0;  // 0: not given
-  CLI::Option *index_flag = nullptr, *spatial_flag = nullptr;
+  CLI::Option *index_flag = nullptr, *spatial_flag = nullptr, *time_limit = nullptr;
   SpatialOptions spatial_options;
   BoundOptions common;
   NativeBoundOptions native;
@@ -41,7 +45,8 @@ std::string DeclaredText(const Certificate& certificate, const Schema& schema) {
   return text;
 }
 
-std::string ToText(const CertifySummary& made, const Manifest& manifest) {
+std::string ToText(const CertifySummary& made, const Manifest& manifest,
+                   const std::string& expected) {
   const Certificate& certificate = made.certificate;
   std::string text;
   for (const ClassBound& bound : certificate.classes) {
@@ -76,7 +81,35 @@ std::string ToText(const CertifySummary& made, const Manifest& manifest) {
   }
   if (certificate.declared) text += DeclaredText(certificate, manifest.schema);
   for (const std::string& line : made.promise.Lines()) text += line + "\n";
-  return text + fmt::format("certificate: {}\n", made.path);
+  return text + fmt::format("certificate: {}\n", made.path) + expected;
+}
+
+// What N and its guards are expected to do with the run's test rows, as a table; empty where there
+// are none.
+Result<std::string> ExpectedAccuracies(const Session& session, const std::string& run,
+                                       const std::string& path, const Manifest& manifest,
+                                       const Certificate& certificate) {
+  const Result<Dataset> data = LoadRunData(manifest);
+  if (!data.ok() || data->test.rows() == 0) return std::string();
+  EvaluationOptions options;
+  options.certificate = path;
+  options.epsilons = {0};
+  options.only_expected = true;
+  options.threads = session.threads;
+  options.methods = {Method::kNone, Method::kScalar};
+  if (certificate.spatial_digest) options.methods.push_back(Method::kSpatial);
+  if (certificate.index_digest) options.methods.push_back(Method::kExact);
+  LUCID_ASSIGN(const Evaluation evaluation,
+               Evaluate(run, data->test, nullptr, options, session.Progress(), session.stop));
+  std::string text = fmt::format("expected at epsilon 0 on {} test rows:\n", data->test.rows());
+  for (const EvaluationRow& row : evaluation.rows) {
+    const bool guarded = row.method != Method::kNone;
+    text +=
+        fmt::format("  {:<8} accuracy {:6.2f} %{}\n", guarded ? NameOf(row.method) : "N alone",
+                    100 * row.accuracy,
+                    guarded ? fmt::format(", noised {:6.2f} %", 100 * row.noised_fraction) : "");
+  }
+  return text;
 }
 
 // The engine that was asked for, with its options and those of the session.
@@ -99,6 +132,9 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
   }
   BoundOptions& bound = options.bound();
   bound = arguments.common;
+  if (arguments.time_limit->count() == 0 && arguments.engine == NameOf(Engine::kNative)) {
+    bound.time_limit = kNativeTimeLimit;
+  }
   if (arguments.label >= 0) bound.label = arguments.label;
   bound.seed = session.seed;
   bound.threads = session.threads;
@@ -156,7 +192,7 @@ std::vector<std::string> Advice(const std::string& run, const Manifest& manifest
   lines.push_back(fmt::format(
       "advice: promise labels, epsilon 0, guard {0}: lucid serve {1}{2}   ({3}; at epsilon 0 "
       "answers cost nothing, however many)",
-      exact ? "exact" : "scalar", run, exact ? " --guard exact" : "",
+      exact ? "exact" : "scalar", run, exact ? " --guard exact --latency-floor 20ms" : "",
       exact ? "it noises only where a member disagrees with N" : "it needs no other file"));
   const bool words = std::ranges::any_of(manifest.schema.columns(), [](const Column& column) {
     return column.is_feature() && column.kind != ColumnKind::kNumeric;
@@ -210,8 +246,17 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
         "spatial bounds: not built, boxes spare fewer than 5 % of the inputs that the scalar guard "
         "noises (--spatial builds them all the same)");
   }
-  LUCID_TRY(session.json ? Print(EncodeCertificate(made.certificate))
-                         : Print(ToText(made, ensemble.manifest())));
+  Result<std::string> expected = std::string();
+  if (!session.json && !session.stop.stop_requested()) {
+    expected = ExpectedAccuracies(session, arguments.run, arguments.out, ensemble.manifest(),
+                                  made.certificate);
+  }
+  LUCID_TRY(session.json
+                ? Print(EncodeCertificate(made.certificate))
+                : Print(ToText(made, ensemble.manifest(), expected.ok() ? *expected : "")));
+  if (!expected.ok()) {
+    session.Say(fmt::format("expected accuracy: not known: {}", expected.error().message));
+  }
   for (const std::string& line :
        Advice(arguments.run, ensemble.manifest(), made.certificate, arguments.out.empty())) {
     session.Say(line);
@@ -302,8 +347,9 @@ void AddBoundCommand(CLI::App& root, Session& session) {
       ->excludes(declare);
   command->add_option("--gap", common.gap, "Relative gap at which a class is done")
       ->capture_default_str();
-  AddDuration(*command, "--time-limit", common.time_limit,
-              "Time for all classes together, e.g. 90s, 10m, 8h (default: 8h)");
+  arguments->time_limit =
+      AddDuration(*command, "--time-limit", common.time_limit,
+                  "Time for all classes together, e.g. 90s, 10m, 8h (default: 10m; milp: 8h)");
   command->add_flag("--resume", common.resume,
                     "Go on with the journal that an unfinished search left beside --out");
   arguments->index_flag = command->add_flag(

@@ -1,4 +1,4 @@
-// lucid keys: makes, lists and revokes the API keys of a server.
+// lucid keys: makes, lists, rotates and revokes the API keys of a server.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "admission/api_keys.h"
 #include "base/files.h"
 #include "command.h"
-#include "serve/api_keys.h"
 
 namespace lucid::app {
 namespace {
@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct KeysArguments {
   std::string file, id, expires;
+  double overlap = 24 * 3600;  // seconds
   ApiKeyEntry entry;
 };
 
@@ -63,6 +64,28 @@ Result<ExitCode> RunCreate(const Session& session, const KeysArguments& argument
   LUCID_TRY(session.json ? PrintJson({{"id", entry.id}, {"key", created.key}})
                          : Print(created.key + "\n"));
   session.Say("this key is shown once and kept nowhere: give it to its user");
+  return kDone;
+}
+
+Result<ExitCode> RunRotate(const Session& session, const KeysArguments& arguments) {
+  constexpr double kLongest = 366 * 24 * 3600.0;
+  if (!(arguments.overlap >= 0 && arguments.overlap <= kLongest)) {
+    return InvalidInput(fmt::format("--overlap {} s: must be from 0 to a year", arguments.overlap));
+  }
+  LUCID_ASSIGN(const Lock lock, Lock::Take(arguments.file));
+  LUCID_ASSIGN(ApiKeys keys, ApiKeys::Load(arguments.file));
+  const auto until = Now() + std::chrono::seconds(static_cast<std::int64_t>(arguments.overlap));
+  LUCID_ASSIGN(const ApiKeys::Created rotated,
+               ApiKeys::Rotate(std::move(keys), arguments.id, until));
+  LUCID_TRY(rotated.keys.Save(arguments.file));
+  LUCID_TRY(
+      session.json
+          ? PrintJson({{"id", arguments.id}, {"key", rotated.key}, {"old_until", FormatUtc(until)}})
+          : Print(rotated.key + "\n"));
+  session.Say(
+      fmt::format("this key is shown once and kept nowhere; the one before is good until "
+                  "{}; a running server takes note on SIGHUP",
+                  FormatUtc(until)));
   return kDone;
 }
 
@@ -142,13 +165,22 @@ void AddCreate(CLI::App& keys, Session& session) {
                       "Requests at once after a pause (default: one second's worth)");
 }
 
-void AddListAndRevoke(CLI::App& keys, Session& session) {
+void AddOthers(CLI::App& keys, Session& session) {
   auto arguments = std::make_shared<KeysArguments>();
   CLI::App* list = AddCommand(
       keys, session, "list", "Shows the keys of a file (not the keys themselves: nobody can)",
       "lucid keys create --file keys.toml --id alice && lucid keys list --file keys.toml",
       [&session, arguments] { return RunList(session, *arguments); });
   AddFile(*list, *arguments);
+  CLI::App* rotate = AddCommand(
+      keys, session, "rotate", "Gives a key a new secret; the old one stays good for a while",
+      "lucid keys create --file keys.toml --id carol && lucid keys rotate --file keys.toml --id "
+      "carol --overlap 1h",
+      [&session, arguments] { return RunRotate(session, *arguments); });
+  AddFile(*rotate, *arguments);
+  rotate->add_option("--id", arguments->id, "Whose key")->required();
+  AddDuration(*rotate, "--overlap", arguments->overlap,
+              "How long the old secret stays good, as 1h (default: 24h)");
   CLI::App* revoke = AddCommand(
       keys, session, "revoke", "Makes a key invalid for good",
       "lucid keys create --file keys.toml --id bob && lucid keys revoke --file keys.toml --id bob",
@@ -160,11 +192,12 @@ void AddListAndRevoke(CLI::App& keys, Session& session) {
 }  // namespace
 
 void AddKeysCommand(CLI::App& root, Session& session) {
-  CLI::App* keys = root.add_subcommand("keys", "Makes, lists and revokes the API keys of a server");
+  CLI::App* keys =
+      root.add_subcommand("keys", "Makes, lists, rotates and revokes the API keys of a server");
   keys->require_subcommand(1);
   keys->footer("Start with:  lucid keys create --file keys.toml --id alice");
   AddCreate(*keys, session);
-  AddListAndRevoke(*keys, session);
+  AddOthers(*keys, session);
 }
 
 }  // namespace lucid::app

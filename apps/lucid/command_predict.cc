@@ -150,7 +150,7 @@ Result<ExitCode> RunPredict(const Session& session, const PredictArguments& argu
   LUCID_TRY(options.Validate());
   LUCID_ASSIGN(const WantedPromise wanted, WantedPromiseNamed(arguments.promise));
   LUCID_ASSIGN(const Promise promise, CheckPromise(arguments, options, wanted));
-  const std::string key_path = GivenOrInRun(arguments.key_file, arguments.run, kKeyFile);
+  const std::string key_path = GivenOrInRun(arguments.key_file, arguments.run, kGuardKeyFile);
   if (!std::filesystem::exists(key_path)) {  // no key is made for what cannot be answered
     LUCID_ASSIGN(const Guard trial,
                  Guard::Open(arguments.run, arguments.certificate, options, GuardKey::Random()));

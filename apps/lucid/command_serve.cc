@@ -1,6 +1,8 @@
 // lucid serve: the guarded, label-only HTTP server.
 #include <fmt/format.h>
 #include <semaphore.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
@@ -92,7 +94,17 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
   return Ok();
 }
 
+// A dump of this process would hold N, the guard's key and what clients asked.
+void ForbidCoreDumps() {
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+#ifndef __SANITIZE_ADDRESS__  // its leak checker traces the process
+  prctl(PR_SET_DUMPABLE, 0);  // a handler of dumps, to which that limit is none, gets none either
+#endif
+}
+
 Result<ExitCode> RunServe(const Session& session, const ServeArguments& arguments) {
+  ForbidCoreDumps();
   ServeOptions options = arguments.options;
   LUCID_ASSIGN(options.guard.guard, GuardNamed(arguments.guard));
   LUCID_ASSIGN(options.guard.mechanism, MechanismNamed(arguments.mechanism));
@@ -101,7 +113,7 @@ Result<ExitCode> RunServe(const Session& session, const ServeArguments& argument
   options.json_log = arguments.log_format == "json";
   options.access_log = options.access_log && !session.quiet && session.LogsAtLeast("info");
   options.threads = session.threads;
-  options.key_file = GivenOrInRun(options.key_file, options.run, kKeyFile);
+  options.key_file = GivenOrInRun(options.key_file, options.run, kGuardKeyFile);
   LUCID_ASSIGN(Server server, Server::Open(options, [](std::string_view lines) {
                  std::fwrite(lines.data(), 1, lines.size(), stderr);
                }));
@@ -184,7 +196,13 @@ void AddLimitOptions(CLI::App& command, ServeLimits& limits) {
   add("--max-connections", limits.connections, "Connections open at once");
   add("--max-connections-per-address", limits.connections_per_address,
       "The same of one address, or IPv6 /64 network (0: a quarter of --max-connections)");
-  add("--max-requests", limits.requests, "Requests admitted and not yet answered");
+  add("--max-requests", limits.requests, "Requests for labels that are not answered yet");
+  add("--max-requests-per-client", limits.requests_per_client,
+      "The same of one API key, or without keys of one address (0: half of --max-requests)");
+  add("--max-half-open", limits.half_open,
+      "Connections that wait for a first byte or the rest of a request; the oldest are dropped");
+  add("--max-half-open-per-client", limits.half_open_per_client,
+      "The same of one client (0: a quarter of --max-half-open)");
   add("--max-header", limits.header_bytes, "Bytes of a request's line and fields");
   add("--max-body", limits.body_bytes, "Bytes of a request's body");
   add("--max-rows", limits.rows, "Rows of a request");

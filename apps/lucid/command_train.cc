@@ -267,11 +267,11 @@ void SayAdjacency(const Session& session, const Manifest& manifest) {
 void AddTrainCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<TrainArguments>();
   TrainOptions& train = arguments->ensemble.train;
-  CLI::App* command =
-      AddCommand(root, session, "train", "Trains N on all rows and a network without each row",
-                 "lucid data synth2d --rows 700 --out points && lucid train --data points --arch "
-                 "2x50 --out run",
-                 [&session, arguments] { return RunTrain(session, *arguments); });
+  CLI::App* command = AddCommand(
+      root, session, "train", "Trains N on all rows and a network without each row",
+      "lucid data synth2d --rows 700 --out points && lucid train --data points --arch "
+      "2x50 --out run",
+      [&session, arguments] { return RunTrain(session, *arguments); }, Processes::kSeveral);
   arguments->command = command;
   command->get_option("--seed")
       ->description("Seed of weights and batches (default: from the system's entropy, in RUN/seed)")
@@ -343,10 +343,23 @@ void AddTrainCommand(CLI::App& root, Session& session) {
                     "Do not try first whether the --trainer is seeded, knows no order of the rows "
                     "and leaves out what it is told");
   arguments->ensemble.check_trainer = true;
-  RefuseWithTrainer(*command,
-                    command->add_option("--trainer", arguments->ensemble.trainer,
-                                        "Train each network with this shell command, which reads "
-                                        "LUCID_DATA, LUCID_LEAVE_OUT, ... and writes LUCID_OUT"));
+  CLI::Option* trainer =
+      command->add_option("--trainer", arguments->ensemble.trainer,
+                          "Train each network with this shell command, which reads "
+                          "LUCID_DATA, LUCID_LEAVE_OUT, ... and writes LUCID_OUT");
+  CLI::Option* worker =
+      command
+          ->add_option_function<std::string>(
+              "--trainer-worker",
+              [arguments](const std::string& text) {
+                arguments->ensemble.trainer = text;
+                arguments->ensemble.trainer_stays = true;
+              },
+              "Train with this shell command, which stays alive: it reads a line of JSON for each "
+              "network and prints 'done' (docs/ensemble.md)")
+          ->excludes(trainer);
+  RefuseWithTrainer(*command, trainer);
+  RefuseWithTrainer(*command, worker);
 }
 
 }  // namespace lucid::app

@@ -26,13 +26,14 @@ import atexit as _atexit
 import json as _json
 import os as _os
 import tempfile as _tempfile
+import warnings as _warnings
 import weakref as _weakref
 
 import numpy as _np
 
 from . import _lucid
-from ._errors import (DataConversionWarning, Error, FileError, InternalError, InvalidInput,
-                      Mismatch, NotFittedError, Stopped)
+from ._errors import (DataConversionWarning, Error, FileError, FitWarning, InternalError,
+                      InvalidInput, Mismatch, NotFittedError, Stopped)
 from ._estimator import LucidClassifier
 from ._network import Network
 
@@ -40,8 +41,8 @@ __version__ = _lucid.version
 __all__ = [
     "Dataset", "Guard", "LucidClassifier", "Network", "Server", "audit", "bound", "card", "check",
     "evaluate", "fit", "import_networks", "serve", "train",
-    "DataConversionWarning", "Error", "FileError", "InternalError", "InvalidInput", "Mismatch",
-    "NotFittedError", "Stopped",
+    "DataConversionWarning", "Error", "FileError", "FitWarning", "InternalError", "InvalidInput",
+    "Mismatch", "NotFittedError", "Stopped",
 ]
 
 
@@ -130,8 +131,11 @@ def _rows(x, y, index, units):
 
 def _shown(progress):
     """None, a callable(what, done, total), or True: a tqdm bar where tqdm is there."""
-    if progress is not True:
+    if progress is None or progress is False or callable(progress):
         return progress or None
+    if progress is not True:
+        raise InvalidInput(f"progress is {progress!r}: it must be a callable(what, done, total), "
+                           "True or None")
     try:
         from tqdm import tqdm
     except ImportError:
@@ -143,6 +147,7 @@ def _shown(progress):
             if "bar" in state:
                 state["bar"].close()
             state.update(what=what, bar=tqdm(desc=what, total=total or None))
+        state["bar"].total = total or None
         state["bar"].n = done
         state["bar"].refresh()
 
@@ -264,7 +269,8 @@ def serve(run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="", *
 
 def fit(csv, label, run, *, seed=None, threads=0, progress=None, **options):
     """From one plain CSV to a run that can be served, as ``lucid fit`` does. Returns what
-    ``lucid fit --json`` prints. Called again with the same arguments it goes on after a stop.
+    ``lucid fit --json`` prints. Columns that are left out, and what is odd, are warnings of the
+    kind FitWarning. Called again with the same arguments it goes on after a stop.
 
     options: unit, promise ("labels", "full", "both"), missing, declared, test, arch,
     expected_rows, rows_per_unit, train_epsilon, train_delta, time_limit.
@@ -273,8 +279,15 @@ def fit(csv, label, run, *, seed=None, threads=0, progress=None, **options):
              "rows_per_unit", "train_epsilon", "train_delta", "time_limit"}
     _refuse_unknown(options, known)
     given = {name: value for name, value in options.items() if value is not None}
-    return _json.loads(_lucid.fit(_os.fspath(csv), label, _os.fspath(run), given, seed, threads,
+    made = _json.loads(_lucid.fit(_os.fspath(csv), label, _os.fspath(run), given, seed, threads,
                                   _shown(progress)))
+    for column in made["columns"]:
+        if column["what"].startswith("left out"):
+            _warnings.warn(f"column {column['column']!r} is {column['what']}", FitWarning,
+                           stacklevel=2)
+    for line in made["warnings"]:
+        _warnings.warn(line, FitWarning, stacklevel=2)
+    return made
 
 
 def card(run):

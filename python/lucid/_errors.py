@@ -31,6 +31,10 @@ class InternalError(Error):
     """A fault of LUCID itself."""
 
 
+class FitWarning(UserWarning):
+    """A column that is left out, or something odd about the data or the network."""
+
+
 class DataConversionWarning(UserWarning):
     """Data of another shape was taken as what it was surely meant to be."""
 

@@ -109,12 +109,15 @@ class LucidClassifier:
     def fit(self, X, y, groups=None, progress=None):
         """Makes the run. X: an array or a data frame, words allowed; y: the classes."""
         from . import fit
+        if self.guard not in ("auto", "scalar", "spatial", "exact"):
+            raise InvalidInput(f"guard {self.guard!r} is not one of: auto, scalar, spatial, exact")
+        if not 0 <= self.epsilon < _np.inf:
+            raise InvalidInput(f"epsilon is {self.epsilon}, must be a finite number >= 0")
         frame, rows = _validate.table(X, self._refuses_missing())
         names = frame or [f"x{i}" for i in range(len(rows[0]))]
         labels = _validate.labels(y, len(rows))
         text = _validate.text
-        if groups is not None and len(groups) != len(rows):
-            raise InvalidInput(f"{len(groups)} groups for {len(rows)} rows")
+        units = None if groups is None else _validate.groups(groups, len(rows))
         for name in ["label"] if groups is None else ["label", "group"]:
             if name in names:
                 raise InvalidInput(f"X has a column '{name}': classes and groups go by these names")
@@ -123,11 +126,9 @@ class LucidClassifier:
             path = _os.path.join(folder, "rows.csv")
             with open(path, "w", newline="", encoding="utf-8") as file:
                 writer = _csv.writer(file, lineterminator="\n")
-                units = [] if groups is None else ["group"]
-                writer.writerow(names + units + ["label"])
+                writer.writerow(names + ([] if units is None else ["group"]) + ["label"])
                 for i, (row, label) in enumerate(zip(rows, labels.tolist())):
-                    writer.writerow(row + ([] if groups is None else [text(groups[i])])
-                                    + [text(label)])
+                    writer.writerow(row + ([] if units is None else [units[i]]) + [text(label)])
             self.fit_ = fit(path, "label", self.run_, unit=None if groups is None else "group",
                             promise=self.promise, train_epsilon=self.train_epsilon,
                             arch=self.arch, expected_rows=self.expected_rows,
@@ -169,14 +170,15 @@ class LucidClassifier:
 
     def predict(self, X):
         """Guarded classes, the same every time for the same row. Values outside of the ranges are
-        clipped."""
+        clipped. The columns of a data frame go by their names, and further ones are ignored."""
         if not hasattr(self, "_guard"):
             raise not_fitted(type(self).__name__)
         frame, rows = _validate.table(X, self._refuses_missing())
-        if len(rows[0]) != self.n_features_in_:
+        by_name = frame is not None and hasattr(self, "feature_names_in_")
+        if not by_name and len(rows[0]) != self.n_features_in_:
             raise InvalidInput(f"X has {len(rows[0])} features, but {type(self).__name__} is "
                                f"expecting {self.n_features_in_} features as input")
-        names = frame if frame and hasattr(self, "feature_names_in_") else self._names
+        names = frame if by_name else self._names
         place = {name: i for i, name in enumerate(names)}
         absent = [c for c in self._guard.columns if c not in place]
         if absent:
@@ -187,7 +189,10 @@ class LucidClassifier:
 
     def score(self, X, y):
         """The share of right answers."""
-        return float(_np.mean(self.predict(X) == _np.asarray(y)))
+        said, right = self.predict(X).tolist(), _np.asarray(y).ravel().tolist()
+        if len(said) != len(right):
+            raise InvalidInput(f"{len(right)} classes for {len(said)} rows")
+        return sum(a == b for a, b in zip(said, right)) / len(said)
 
     @property
     def certificate_(self):

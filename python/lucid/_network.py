@@ -8,6 +8,15 @@ import numpy as _np
 from ._errors import InvalidInput
 
 
+def _names_in_order(tensors):
+    """The names of the layers, by the numbers in them: '0', '2', '10' or 'fc1', 'fc2'."""
+    names = [name.removesuffix(".weight") for name in tensors if name.endswith(".weight")]
+    if len({_re.sub(r"\d+", "#", name) for name in names}) > 1:
+        raise ValueError(f"the order of {', '.join(names)} is not known: lucid.import_networks "
+                         "tries which one fits")
+    return sorted(names, key=lambda name: [int(digits) for digits in _re.findall(r"\d+", name)])
+
+
 class Network:
     """Layers of weights and biases (float32) with ReLU between them; the last gives the outputs of
     the classes. A weight of shape (out, in) is a dense layer, one of (filters, channels, width) a
@@ -74,7 +83,8 @@ class Network:
 
     @classmethod
     def load(cls, path):
-        """Reads a .safetensors file of one network, such as RUN/network.safetensors."""
+        """Reads a .safetensors file of one network, such as RUN/network.safetensors, or that of a
+        ``state_dict`` whose layers are in the order of the numbers in their names."""
         try:
             with open(path, "rb") as file:
                 size = int.from_bytes(file.read(8), "little")
@@ -85,8 +95,10 @@ class Network:
             for name, one in header.items():
                 begin, end = one["data_offsets"]
                 tensors[name] = _np.frombuffer(data[begin:end], dtype="<f4").reshape(one["shape"])
-            layers = [(tensors[f"{i}.weight"], tensors[f"{i}.bias"])
-                      for i in range(len(tensors) // 2)]
+            layers = [(tensors.pop(f"{name}.weight"), tensors.pop(f"{name}.bias"))
+                      for name in _names_in_order(tensors)]
+            if tensors:
+                raise KeyError(sorted(tensors)[0])
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise InvalidInput(
                 f"'{_os.fspath(path)}' holds no network of LUCID: {error!r}") from None

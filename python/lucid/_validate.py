@@ -14,6 +14,9 @@ def table(x, missing_refused):
     names = None
     if hasattr(x, "columns") and hasattr(x, "itertuples"):
         names = [str(name) for name in x.columns]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidInput(f"X has two columns '{name}'")
         shape = (len(x), len(names))
         rows = [list(row) for row in x.itertuples(index=False, name=None)]
     else:
@@ -34,9 +37,17 @@ def table(x, missing_refused):
     return names, [[_cell(value, missing_refused) for value in row] for row in rows]
 
 
+def is_missing(value):
+    """None, NaN, NaT and pandas.NA, which compares to pandas.NA."""
+    if value is None:
+        return True
+    differs = value != value
+    return bool(differs) if isinstance(differs, (bool, _np.bool_)) else True
+
+
 def text(value):
     """As it stands in a CSV; a missing one is empty."""
-    if value is None or value != value:  # NaN
+    if is_missing(value):
         return ""
     return repr(value) if isinstance(value, float) else str(value)
 
@@ -75,7 +86,7 @@ def labels(y, rows):
     if _np.iscomplexobj(array):
         raise InvalidInput("Complex data not supported: y holds complex numbers")
     for value in array.tolist():
-        if value is None or value != value:
+        if is_missing(value):
             raise InvalidInput("Input y contains NaN")
         if isinstance(value, float) and _np.isinf(value):
             raise InvalidInput("Input y contains infinity")
@@ -86,6 +97,18 @@ def labels(y, rows):
         raise InvalidInput(f"y has one class, {array.tolist()[0]!r}, in {rows} row(s), n_samples = "
                            f"{rows}: there must be two or more")
     return array
+
+
+def groups(groups_, rows):
+    """The units of so many rows, as texts."""
+    units = [text(value) for value in (groups_.tolist() if hasattr(groups_, "tolist")
+                                       else list(groups_))]
+    if len(units) != rows:
+        raise InvalidInput(f"{len(units)} groups for {rows} rows")
+    if "" in units:
+        raise InvalidInput(f"groups has no value for row {units.index('')}: every row is "
+                           "somebody's")
+    return units
 
 
 def seed_of(random_state):

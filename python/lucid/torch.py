@@ -3,12 +3,14 @@
 ``from_torch`` and ``to_torch`` convert single networks. The module needs PyTorch; the rest of
 ``lucid`` does not.
 """
+import contextlib as _contextlib
 import hashlib as _hashlib
 import inspect as _inspect
 import json as _json
 import multiprocessing as _multiprocessing
 import os as _os
 import random as _random
+import signal as _signal
 import sys as _sys
 import traceback as _traceback
 from multiprocessing import connection as _connection
@@ -168,11 +170,11 @@ def train(dataset, make_model, fit, run, *, seed=0, processes=None, members=None
     tasks = [("all", [])] + [(f"row-{rows[0]}", rows) for rows in units]
     told = _shown(progress) or (lambda what, done, total: None)
     if check and not _os.path.exists(work.path("all")):
-        work.run([("all", []), ("again", [])], 1, told)
+        work.run([("all", []), ("again", [])], 1, told, "trying the training")
         _demand_equal(work)
     work.run(tasks, processes or len(_os.sched_getaffinity(0)), told)
     return import_networks(dataset, work.path("all"), _os.path.join(folder, "members"), run,
-                           partial=members is not None, progress=progress)
+                           partial=members is not None, progress=told)
 
 
 def _claim(folder, dataset, make_model, fit, seed):
@@ -209,6 +211,23 @@ def _demand_equal(work):
                            "random?)")
 
 
+@_contextlib.contextmanager
+def _noted_interrupts():
+    """Ctrl-C is noted in the list instead of raised: within a fork Python would lose it."""
+    noted = []
+    before = _signal.getsignal(_signal.SIGINT)
+    try:
+        if before is not _signal.SIG_IGN:
+            _signal.signal(_signal.SIGINT, lambda *_: noted.append(True))
+    except ValueError:  # another thread than the main one: signals do not come here
+        before = _signal.SIG_IGN
+    try:
+        yield noted
+    finally:
+        if before is not _signal.SIG_IGN:
+            _signal.signal(_signal.SIGINT, before)
+
+
 class _Work:
     """Trainings in processes of their own, so that no network depends on those before it."""
 
@@ -222,7 +241,11 @@ class _Work:
         where = _os.path.join(self.folder, "members") if name.startswith("row-") else self.folder
         return _os.path.join(where if ending == "safetensors" else self.folder, f"{name}.{ending}")
 
-    def run(self, tasks, processes, told):
+    def run(self, tasks, processes, told, what="training"):
+        with _noted_interrupts() as interrupts:
+            self._run(tasks, processes, told, what, interrupts)
+
+    def _run(self, tasks, processes, told, what, interrupts):
         context = _multiprocessing.get_context("fork")
         waiting = [task for task in tasks if not _os.path.exists(self.path(task[0]))]
         waiting.reverse()
@@ -230,17 +253,19 @@ class _Work:
         done, total = len(tasks) - len(waiting), len(tasks)
         try:
             while waiting or running:
+                if interrupts:
+                    raise KeyboardInterrupt
                 while waiting and len(running) < processes:
                     task = waiting.pop()
                     child = context.Process(target=self._one, args=task)
                     child.start()
                     running[child.sentinel] = (child, task)
-                for sentinel in _connection.wait(list(running)):
+                for sentinel in _connection.wait(list(running), 0.2):
                     child, task = running.pop(sentinel)
                     child.join()
                     if _os.path.exists(self.path(task[0])):
                         done += 1
-                        told("training", done, total)
+                        told(what, done, total)
                     elif tries.setdefault(task[0], 1) < 2:
                         tries[task[0]] += 1
                         waiting.append(task)
@@ -269,6 +294,7 @@ class _Work:
     def _one(self, name, left_out):
         log = self.path(name, "log")
         try:
+            _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the parent ends this process
             if _os.path.exists(log):
                 _os.remove(log)
             _torch.set_num_threads(1)

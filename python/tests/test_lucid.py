@@ -1,6 +1,9 @@
 """The Python module against the program: python3 -m unittest, with LUCID_PROGRAM naming `lucid`."""
+import contextlib
 import doctest
+import gc
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -11,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.request
 
 import lucid
@@ -139,6 +143,28 @@ class LongWork(InAFolder):
         self.assertTrue(any(what == "training" and n == total for what, n, total in told), told)
         self.assertGreater(len(ticks), 5)
 
+    def test_true_shows_a_bar_of_tqdm_with_the_total_of_each_stage(self):
+        try:
+            import tqdm
+        except ImportError:
+            self.skipTest("tqdm is not there")
+        made = []
+
+        class Bar(tqdm.tqdm):
+            def close(self):
+                if (self.desc, self.n, self.total) not in made:
+                    made.append((self.desc, self.n, self.total))
+                super().close()
+
+        with unittest.mock.patch("tqdm.tqdm", Bar), contextlib.redirect_stderr(io.StringIO()):
+            show = lucid._shown(True)
+            for done, total in ((1, 2), (2, 2), (1, 301), (301, 301)):
+                show("training", done, total)
+            show("class 0", 7, 0)
+            del show
+        gc.collect()
+        self.assertEqual(made, [("training", 301, 301), ("class 0", 7, None)])
+
     def test_ends_with_what_the_callback_raises_and_goes_on(self):
         data = lucid.Dataset.synth2d(self.at("p"), rows=2000, seed=3)
         arguments = dict(arch="2x10", epochs=40, batch=64, seed=1, threads=1)
@@ -223,7 +249,7 @@ class Runs(InAFolder):
             lucid.serve(self.at("r"))
         self.assertTrue(lucid.check(self.at("r"))["accepted"])
         labels = lucid.Guard(self.at("r"), guard="exact").predict(self.data.test_x)
-        with lucid.serve(self.at("r"), guard="exact") as server:
+        with lucid.serve(self.at("r"), guard="exact", latency_floor=0.02) as server:
             self.assertTrue(server.running)
             self.assertRegex(server.url, r"^http://127\.0\.0\.1:[0-9]+$")
             self.assertEqual(self.ask(server, self.data.test_x), labels.tolist())
@@ -279,6 +305,56 @@ class Estimator(InAFolder):
         self.assertIsInstance(caught.exception, ValueError)
         self.assertIsInstance(caught.exception, AttributeError)
 
+    def test_what_does_not_fit_is_said_before_any_work(self):
+        x, y = self.people()
+        model = self.model().fit(x, y)
+        for wrong in (x[0], x[None], x[:, :2], x[:0], [["a", 0.1, 0.2]], [[np.nan, 0, 0]],
+                      [[np.inf, 0, 0]]):
+            with self.assertRaises(lucid.InvalidInput):
+                model.predict(wrong)
+        with self.assertRaisesRegex(lucid.InvalidInput, "239 classes for 240 rows"):
+            model.score(x, y[:-1])
+        self.assertEqual(model.score(x, np.ones(240)), 0.0)  # numbers are no words
+        unused = lucid.LucidClassifier(run=self.at("unused"))
+        for change, message in (({"guard": "exat"}, "auto, scalar"), ({"epsilon": -1}, "epsilon"),
+                                ({"epsilon": float("nan")}, "epsilon")):
+            with self.assertRaisesRegex(lucid.InvalidInput, message):
+                lucid.LucidClassifier(run=self.at("unused"), **change).fit(x, y)
+        with self.assertRaisesRegex(lucid.InvalidInput, "no value for row 7"):
+            unused.fit(x, y, groups=["a"] * 7 + [None] * 233)
+        with self.assertRaisesRegex(lucid.InvalidInput, "3 groups for 240 rows"):
+            unused.fit(x, y, groups=[1, 2, 3])
+        with self.assertRaisesRegex(lucid.InvalidInput, "progress is 3"):
+            unused.fit(x, y, progress=3)
+        self.assertFalse(os.path.exists(self.at("unused")))
+
+    def test_a_stopped_fit_goes_on(self):
+        script = self.at("fit.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import lucid, numpy as np, sys\n"
+                       "x = np.random.default_rng(1).random((2500, 4))\n"
+                       "y = np.where(x[:, 0] + x[:, 1] > 1, 'ill', 'well')\n"
+                       f"model = lucid.LucidClassifier(run={self.at('r')!r}, expected_rows=2000,"
+                       " time_limit=20, random_state=1)\n"
+                       "def told(what, done, total):\n"
+                       "    if 'training' in what: print(done, flush=True)\n"
+                       "try:\n"
+                       "    model.fit(x, y, progress=told)\n"
+                       "except KeyboardInterrupt:\n"
+                       "    sys.exit(7)\n"
+                       "print(model.score(x, y))\n")
+        process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        self.assertEqual(process.wait(30), 7, rest)
+        process.stdout.close()
+        again = subprocess.run([sys.executable, script], capture_output=True, text=True,
+                               check=True).stdout.split()
+        self.assertGreater(int(again[0]), 1)  # networks that were there
+        self.assertGreater(float(again[-1]), 0.8)
+
     def test_groups_are_units_and_numbers_stay_numbers(self):
         x, y = self.people()
         model = self.model()
@@ -296,7 +372,36 @@ class Estimator(InAFolder):
         frame["job"] = np.where(x[:, 2] > 0.5, "cook", "nurse")
         model = self.model()
         model.fit(frame, y)
-        self.assertTrue((model.predict(frame[["job", "c", "b", "a"]]) == model.predict(frame)).all())
+        said = model.predict(frame)
+        self.assertTrue((model.predict(frame[["job", "c", "b", "a"]]) == said).all())
+        self.assertTrue((model.predict(frame.assign(more="x")) == said).all())
+        with self.assertRaisesRegex(lucid.InvalidInput, "X has no column 'b'"):
+            model.predict(frame[["a", "c", "job"]])
+        twice = frame.rename(columns={"b": "a"})
+        with self.assertRaisesRegex(lucid.InvalidInput, "two columns 'a'"):
+            self.model().fit(twice, y)
+
+    def test_missing_cells_of_every_kind_and_columns_that_are_left_out(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not there")
+        x, y = self.people()
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"])
+        frame["job"] = pandas.Categorical(np.where(x[:, 2] > 0.5, "cook", "nurse"))
+        frame["count"] = pandas.array(np.arange(len(x)) % 9, dtype="Int64")
+        frame["seen"] = pandas.date_range("2020-01-01", periods=len(x))
+        frame.loc[3, "job"], frame.loc[4, "count"] = np.nan, pandas.NA
+        frame.loc[5, "seen"], frame.loc[6, "a"] = pandas.NaT, np.nan
+        with self.assertRaisesRegex(lucid.InvalidInput, "missing='fill'"):
+            self.model().fit(frame, y)
+        model = self.model().set_params(missing="fill")
+        with self.assertWarnsRegex(lucid.FitWarning, "column 'seen' is left out: dates"):
+            model.fit(frame, y)
+        self.assertEqual(model.fit_["missing_cells"], 3)  # the dates are left out
+        self.assertEqual(len(model.predict(frame[:8])), 8)
+        with self.assertRaisesRegex(lucid.InvalidInput, "y contains NaN"):
+            model.fit(frame, pandas.array([pandas.NA] + list(y[1:])))
 
 
 def load_tests(loader, tests, pattern):

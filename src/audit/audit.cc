@@ -91,6 +91,9 @@ Status AuditOptions::Validate() const {
     return InvalidInput(
         fmt::format("latency-floor is {} s, must be from 0 to below 1 s", http->latency_floor));
   }
+  if (http && !(http->connections >= 1 && http->connections <= 1000)) {
+    return InvalidInput(fmt::format("connections: {} is not from 1 to 1000", http->connections));
+  }
   if (url && (http || !accesses.empty() || retrained > 0)) {
     return InvalidInput("url: a server elsewhere is attacked by itself, without other accesses");
   }

@@ -165,7 +165,8 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
                                   .mechanism = scene_->options.mechanism,
                                   .epsilon = epsilon,
                                   .scratch = scene_->options.scratch,
-                                  .latency_floor = 0};
+                                  .latency_floor = 0,
+                                  .connections = scene_->options.http->connections};
   LUCID_ASSIGN(HttpWorlds worlds, OpenWorlds(options));
   const Oracle deployed = [&](std::span<const float> x) { return worlds.AskDeployed(x); };
   for (const AuditAttack attack : kGames) {
@@ -200,7 +201,10 @@ Status Auditor::TimeOverHttp(HttpWorlds& worlds, HttpWorldsOptions options) {
                Guard::Open(scene_->run, scene_->options.certificate,
                            {.guard = *GuardOf(options.method)}, GuardKey::Random()));
   const TimedInputs inputs = scene_->InputsFor(guard);
-  const auto time = [&](HttpWorlds& at, std::int64_t times, const std::string& with) {
+  std::vector<std::vector<float>> all = inputs.noised;
+  all.insert(all.end(), inputs.others.begin(), inputs.others.end());
+  const auto time = [&](HttpWorlds& at, std::int64_t times, const std::string& with) -> Status {
+    if (!all.empty()) LUCID_TRY(at.AskMeanwhile(all, scene_->options.seed));
     return record_->TimeAndKeep(
         inputs, [&](std::span<const float> x) { return at.AskDeployed(x); }, times,
         record_->NewRow(AuditAttack::kTiming,

@@ -13,6 +13,7 @@
 #include "audit/label_server.h"
 #include "base/files.h"
 #include "lucid/serve/server.h"
+#include "random/stream.h"
 
 namespace lucid {
 namespace {
@@ -26,14 +27,15 @@ ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, const std::string&
   serve.guard = {.guard = *GuardOf(options.method),
                  .mechanism = options.mechanism,
                  .epsilon = options.epsilon};
-  serve.key_file = PathIn(folder, "guard.key");
+  serve.key_file = PathIn(folder, kGuardKeyFile);
   if (options.epsilon > 0) serve.ledger = PathIn(folder, "ledger.db");
   serve.listen = "127.0.0.1:0";
   serve.admin = "";
   serve.latency_floor = options.latency_floor;
+  serve.open_timing = true;
   serve.threads = 1;
   serve.access_log = false;
-  serve.limits.connections = serve.limits.connections_per_address = 8;
+  serve.limits.connections = serve.limits.connections_per_address = 8 + options.connections;
   serve.limits.grace_seconds = 0;
   return serve;
 }
@@ -78,7 +80,9 @@ struct HttpWorlds::Impl {
 
   std::unique_ptr<DeployedServer> deployed;  // null: N without a guard
   std::optional<LabelServer> other;
+  std::int64_t connections = 1;
   std::optional<HttpClient> to_deployed, to_other;  // end before the servers
+  std::vector<std::jthread> others;                 // stop and join first
 };
 
 HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -91,6 +95,7 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
                AuditedAccess::Open(options.run, options.certificate, options.method,
                                    options.mechanism, options.epsilon, classes));
   auto impl = std::make_unique<Impl>(std::move(access), network);
+  impl->connections = options.connections;
   LUCID_ASSIGN(LabelServer other,
                LabelServer::Start(schema, [&world = *impl](std::span<const float> x) {
                  const std::lock_guard lock(world.mutex);
@@ -108,6 +113,21 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
     impl->to_deployed.emplace(std::move(to_deployed));
   }
   return HttpWorlds(std::move(impl));
+}
+
+Status HttpWorlds::AskMeanwhile(const std::vector<std::vector<float>>& inputs, std::uint64_t seed) {
+  if (impl_->deployed == nullptr) return Ok();  // LabelServer's thread has one client
+  for (std::int64_t i = 1; i < impl_->connections; ++i) {
+    LUCID_ASSIGN(HttpClient client, HttpClient::Connect(impl_->deployed->url()));
+    impl_->others.emplace_back(
+        [client = std::move(client), inputs, seed, i](const std::stop_token& stop) mutable {
+          Stream order(seed, "order of other connections", i);
+          while (!stop.stop_requested()) {
+            if (!client.Ask(inputs[order.Below(inputs.size())]).ok()) return;  // the server ends
+          }
+        });
+  }
+  return Ok();
 }
 
 Result<std::int32_t> HttpWorlds::AskDeployed(std::span<const float> x) {

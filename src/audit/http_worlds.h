@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "evaluation/labels.h"
 #include "lucid/data/schema.h"
@@ -20,6 +21,7 @@ struct HttpWorldsOptions {
   double epsilon = 0;
   std::string scratch;  // an existing folder: the server gets one of its own in it
   double latency_floor = 0;
+  std::int64_t connections = 1;  // that may ask the deployed server at once
 };
 
 // Whether the method can be asked over HTTP: kNone and the guards.
@@ -38,6 +40,9 @@ class HttpWorlds {
   HttpWorlds& operator=(HttpWorlds&&) noexcept = delete;
 
   Result<std::int32_t> AskDeployed(std::span<const float> x);
+  // From here to the end options.connections - 1 others ask the deployed server, each for one of
+  // `inputs` after another, drawn from `seed`. Call once at most. Errors: as HttpClient::Connect.
+  Status AskMeanwhile(const std::vector<std::vector<float>>& inputs, std::uint64_t seed);
   // `network` must live until the next call.
   Result<std::int32_t> AskOther(const NetworkLabels& network, std::span<const float> x);
 

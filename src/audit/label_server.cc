@@ -19,8 +19,7 @@ class FunctionLabeller : public Labeller {
   FunctionLabeller(std::int64_t features, LabelServer::Label label)
       : features_(static_cast<std::size_t>(features)), label_(std::move(label)) {}
 
-  void Label(const Client&, std::vector<float> rows, const boost::asio::any_io_executor&,
-             Done done) const override {
+  void Label(const Client&, std::vector<float> rows, Done done) const override {
     Labels labels;
     for (std::size_t i = 0; i * features_ < rows.size(); ++i) {
       const std::int32_t label = label_(std::span(rows).subspan(i * features_, features_));
@@ -61,8 +60,8 @@ Result<LabelServer> LabelServer::Start(const Schema& schema, Label label) {
   Metrics& metrics = impl->state.metrics;
   impl->worker = std::make_unique<Worker>(impl->options, impl->service, metrics, impl->log);
   LUCID_ASSIGN(impl->listener, Listener::Open("127.0.0.1:0", Port::kPublic, *impl->worker,
-                                              ConnectionSlots::Create(kConnections, kConnections,
-                                                                      metrics.connections_open)));
+                                              Places::Create(kConnections, kConnections,
+                                                             metrics.connections_open)));
   impl->listener->Start();
   impl->thread = std::thread([&worker = *impl->worker] { worker.Run(); });
   return LabelServer(std::move(impl));

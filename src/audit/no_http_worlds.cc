@@ -15,6 +15,9 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions&, const Schema&, std
 HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpWorlds::~HttpWorlds() = default;
 HttpWorlds::HttpWorlds(HttpWorlds&&) noexcept = default;
+Status HttpWorlds::AskMeanwhile(const std::vector<std::vector<float>>&, std::uint64_t) {
+  return InternalError("no HttpWorlds can be made in this build");
+}
 Result<std::int32_t> HttpWorlds::AskDeployed(std::span<const float>) {
   return InternalError("no HttpWorlds can be made in this build");
 }

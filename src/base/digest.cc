@@ -10,9 +10,20 @@
 
 namespace lucid {
 
+namespace {
+
+// OpenSSL looks an algorithm up by its name, under a lock, wherever EVP_sha256() is used. This is
+// looked up once, and kept for as long as the process lives.
+const EVP_MD* Sha256() {
+  static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return found;
+}
+
+}  // namespace
+
 struct Hasher::Context {
   EVP_MD_CTX* md = EVP_MD_CTX_new();
-  Context() { EVP_DigestInit_ex(md, EVP_sha256(), nullptr); }
+  Context() { EVP_DigestInit_ex2(md, Sha256(), nullptr); }
   ~Context() { EVP_MD_CTX_free(md); }
 };
 

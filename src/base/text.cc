@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -71,6 +72,11 @@ std::string Escaped(std::string_view text) {
   std::string shown;
   while (!text.empty()) MoveCharacter(text, shown);
   return shown;
+}
+
+bool EqualInAnyCase(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 bool IsUtf8(std::string_view text) {

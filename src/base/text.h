@@ -17,6 +17,9 @@ std::string Escaped(std::string_view text);
 
 bool IsUtf8(std::string_view text);
 
+// Whether two texts are equal but for the case of ASCII letters.
+bool EqualInAnyCase(std::string_view a, std::string_view b);
+
 // Ensures: the whole text is one finite decimal number. No locale, no blanks, no leading '+'.
 Result<double> ParseNumber(std::string_view text);
 

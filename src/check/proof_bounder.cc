@@ -113,21 +113,21 @@ double ProofBounder::Bound(const Question& question, double lambda, std::span<co
   if (!facts_.usable()) return kInfinity;
   StartBound(question, lambda);
   Descend(Source::kGiven, dual);
-  return form_.Largest(facts_.x(), {});
+  return form_.Largest(facts_.x());
 }
 
 double ProofBounder::BoundByLines(const Question& question, double lambda) {
   if (!facts_.usable()) return kInfinity;
   StartBound(question, lambda);
   Descend(Source::kLines, {});
-  return form_.Largest(facts_.x(), {});
+  return form_.Largest(facts_.x());
 }
 
 double ProofBounder::BoundByIntervals(const Question& question) {
   if (!facts_.usable()) return kInfinity;
   StartBound(question, 1);
   Descend(Source::kZero, {});
-  return form_.Largest(facts_.x(), {});
+  return form_.Largest(facts_.x());
 }
 
 // The rounding of what is left is in S, too: a layer's part of S holds what its coefficients for

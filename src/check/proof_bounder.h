@@ -1,5 +1,6 @@
-// The bound that a closing's multipliers give, recomputed. The checker's own code: plain loops in
-// double, with the rounding charged a priori on the outside. docs/proof.md has the mathematics.
+// The bound that a closing's multipliers give, recomputed. The checker's own code: loops in double
+// (over vectors in proof_rows.cc), with the rounding charged a priori on the outside. docs/proof.md
+// has the mathematics.
 //
 // For (N, member) and a region, with dW = W' - W, db = b' - b and delta = 0 at the input:
 //   z^ = W z + b,   d^ = W' delta + dW z + db,   z = relu(z^),   delta = relu(z^ + d^) - z.
@@ -22,6 +23,7 @@
 //    layers; it is off by at most gamma times the sum of their absolute values, in which A b + D db
 //    and 2. together are at most (|A| + |D|) s, and a peak is at most 2 (|cz| + |cd| + |A| + |D|)
 //    s.
+// No order of a sum needs more.
 // So the whole is off by less than 3.5 gamma S, S = the sum of (|cz| + |cd| + |A| + |D|) s over all
 // neurons, of the input's terms |c_j| |x_j|, and of what else the constant is made of (16 u is less
 // than gamma / 4). S is itself rounded, by a factor of at least 1 - 2 gamma: 4 gamma S is charged.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "numeric/interval.h"
@@ -15,27 +16,11 @@ constexpr double kTooLarge = 0x1p500;
 
 double SizeOf(double low, double high) { return std::max(std::abs(low), std::abs(high)); }
 
-void StartAt(const std::vector<double>& bias, std::vector<double>& low, std::vector<double>& high,
+void StartAt(const ProofMatrix& matrix, std::vector<double>& low, std::vector<double>& high,
              std::vector<double>& scale) {
-  low = high = bias;
-  std::ranges::transform(bias, scale.begin(), [](double b) { return std::abs(b); });
-}
-
-// Adds to low and high the range of matrix . x for x in `in`, and to scale its size.
-void AddRange(const ProofMatrix& matrix, const ProofRanges& in, std::vector<double>& low,
-              std::vector<double>& high, std::vector<double>& scale) {
   for (std::size_t k = 0; k < matrix.rows; ++k) {
-    const double* row = matrix.row(k);
-    double below = 0, above = 0, size = 0;
-    for (std::size_t j = 0; j < matrix.columns; ++j) {
-      const double at_low = row[j] * in.low[j], at_high = row[j] * in.high[j];
-      below += std::min(at_low, at_high);
-      above += std::max(at_low, at_high);
-      size += SizeOf(at_low, at_high);
-    }
-    low[k] += below;
-    high[k] += above;
-    scale[k] += size;
+    low[k] = high[k] = matrix.bias[k];
+    scale[k] = std::abs(matrix.bias[k]);
   }
 }
 
@@ -52,7 +37,8 @@ ProofFacts::ProofFacts(const Network& network)
       output_(architecture_.classes(), architecture_.layers().back().inputs),
       member_output_(output_.rows, output_.columns),
       x_(architecture_.inputs()),
-      form_(terms_) {
+      form_(terms_),
+      rows_(terms_) {
   const auto layers = architecture_.layers();
   for (std::size_t m = 0; m + 1 < layers.size(); ++m) {
     hidden_.emplace_back(layers[m].outputs, layers[m].inputs);
@@ -90,6 +76,7 @@ bool ProofFacts::EnterRegion(const ProofRegion& region, const std::optional<Band
     x_.low[j] = region.lower[j];
     x_.high[j] = region.upper[j];
   }
+  box_.Set(x_);
   if (band_) AddPhases(/*member=*/false);
   if (!EnterNetwork()) return false;
   if (band_ && !overflow_) {
@@ -113,14 +100,15 @@ bool ProofFacts::EnterNetworkLayer(std::size_t m) {
   ProofLayer& layer = hidden_[m];
   std::vector<double>&low = layer.sum.low, &high = layer.sum.high;
   const std::size_t units = layer.network.rows;
-  StartAt(layer.network.bias, low, high, layer.scale);
+  StartAt(layer.network, low, high, layer.scale);
   AddRange(layer.network, m == 0 ? x_ : hidden_[m - 1].output, low, high, layer.scale);
   if (!WidenForRounding(low, high, layer.scale)) return true;
-  for (std::size_t k = 0; (m > 0 || !half_spaces_.empty()) && k < units; ++k) {
-    if (low[k] >= 0 || high[k] <= 0) continue;
-    const double above = RowBound(m, k, 1, false), below = -RowBound(m, k, -1, false);
-    high[k] = std::min(high[k], above);
-    low[k] = std::max(low[k], below);
+  if (m > 0 || !half_spaces_.empty()) {
+    units_.clear();
+    for (std::size_t k = 0; k < units; ++k) {
+      if (low[k] < 0 && high[k] > 0) units_.push_back(k);
+    }
+    NarrowByRows(m, /*member=*/false, low, high);
   }
   if (band_ && m + 1 == hidden_.size()) NarrowByBand();
   std::ranges::fill(layer.split, 0);
@@ -134,12 +122,14 @@ bool ProofFacts::EnterNetworkLayer(std::size_t m) {
       high[phase.unit] = std::min(high[phase.unit], 0.0);
     }
   }
+  layer.network_table.alive.clear();
   for (std::size_t k = 0; k < units; ++k) {
     if (low[k] > high[k]) return false;
     layer.output.low[k] = Relu(low[k]);
     layer.output.high[k] = Relu(high[k]);
     layer.output_lines[k] = ChooseOutput(low[k], high[k], ties_);
     layer.scale[k] = std::max(layer.scale[k], SizeOf(low[k], high[k]));
+    layer.network_table.Set(k, {layer.output_lines[k], {}, {}}, layer.scale[k]);
   }
   return true;
 }
@@ -162,7 +152,8 @@ bool ProofFacts::EnterMember(std::span<const float> parameters, bool quick) {
 
 bool ProofFacts::EnterMemberAgain(bool quick) {
   if (overflow_) return true;
-  half_spaces_.resize(network_half_spaces_);
+  const auto of_network = static_cast<std::ptrdiff_t>(network_half_spaces_);
+  half_spaces_.erase(half_spaces_.begin() + of_network, half_spaces_.end());
   if (band_) AddPhases(/*member=*/true);
   for (std::size_t m = 0; m < hidden_.size(); ++m) {
     if (!EnterMemberLayer(m, quick)) return false;
@@ -176,21 +167,20 @@ bool ProofFacts::EnterMemberLayer(std::size_t m, bool quick) {
   const std::size_t units = layer.network.rows;
   ProofRanges differences(units);
   std::vector<double>&low = differences.low, &high = differences.high, &scale = layer.pair_scale;
-  StartAt(layer.difference.bias, low, high, scale);
+  StartAt(layer.difference, low, high, scale);
   AddRange(layer.difference, m == 0 ? x_ : hidden_[m - 1].pair_output, low, high, scale);
   if (m > 0) AddRange(layer.member, hidden_[m - 1].delta, low, high, scale);
   if (!WidenForRounding(low, high, scale)) return true;
+  units_.clear();
   for (std::size_t k = 0; k < units; ++k) {
     const double l = layer.sum.low[k], u = layer.sum.high[k];
     scale[k] = std::max(scale[k] + layer.scale[k], differences.Size(k));
     const bool both_on = l >= 0 && l + low[k] >= 0, both_off = u <= 0 && u + high[k] <= 0;
-    const bool rows = !quick && (m > 0 || !half_spaces_.empty());
-    if (rows && !both_on && !both_off) {
-      const double above = RowBound(m, k, 1, true), below = -RowBound(m, k, -1, true);
-      high[k] = std::min(high[k], above);
-      low[k] = std::max(low[k], below);
-    }
-    layer.polygons[k] = {l, u, low[k], high[k], 0};
+    if (!both_on && !both_off) units_.push_back(k);
+  }
+  if (!quick && (m > 0 || !half_spaces_.empty())) NarrowByRows(m, /*member=*/true, low, high);
+  for (std::size_t k = 0; k < units; ++k) {
+    layer.polygons[k] = {layer.sum.low[k], layer.sum.high[k], low[k], high[k], 0};
   }
   for (const ProofPhase& phase : region_.phases) {
     if (!phase.member || phase.layer != static_cast<std::int32_t>(m)) continue;
@@ -213,6 +203,7 @@ bool ProofFacts::EnterMemberLayer(std::size_t m, bool quick) {
 }
 
 void ProofFacts::FinishMemberLayer(ProofLayer& layer, bool quick) {
+  layer.pair_table.alive.clear();
   for (std::size_t k = 0; k < layer.polygons.size(); ++k) {
     const auto [l, u, a, b, sign] = layer.polygons[k];
     // delta lies between 0 and d^, and between -z and relu(y).
@@ -231,9 +222,11 @@ void ProofFacts::FinishMemberLayer(ProofLayer& layer, bool quick) {
     layer.delta.high[k] = std::max(low, high);
     layer.pair_output.low[k] = Relu(l);
     layer.pair_output.high[k] = Relu(u);
-    if (!quick) layer.lines[k] = ChooseLines(layer.polygons[k], layer.split[k] != 0, ties_);
     layer.pair_scale[k] =
         std::max({layer.pair_scale[k], SizeOf(l, u), SizeOf(a, b), layer.delta.Size(k)});
+    if (quick) continue;
+    layer.lines[k] = ChooseLines(layer.polygons[k], layer.split[k] != 0, ties_);
+    layer.pair_table.Set(k, layer.lines[k], layer.pair_scale[k]);
   }
 }
 
@@ -242,13 +235,8 @@ void ProofFacts::FinishMemberLayer(ProofLayer& layer, bool quick) {
 // A half space that holds all of the box says nothing and is left out. (Which of them are kept
 // cannot make a bound wrong.)
 void ProofFacts::AddHalfSpace(std::span<const double> a, double sign, double at_least) {
-  ProofHalfSpace half{{a.begin(), a.end()}, at_least};
-  double smallest = -at_least;
-  for (std::size_t j = 0; j < half.a.size(); ++j) {
-    half.a[j] *= sign;
-    smallest += std::min(half.a[j] * x_.low[j], half.a[j] * x_.high[j]);
-  }
-  if (smallest < 0) half_spaces_.push_back(std::move(half));
+  ProofHalfSpace half(box_, a, sign, at_least);
+  if (half.smallest < 0) half_spaces_.push_back(std::move(half));
 }
 
 void ProofFacts::AddPhases(bool member) {
@@ -260,42 +248,49 @@ void ProofFacts::AddPhases(bool member) {
   }
 }
 
-// Leaves the line's coefficients in form_.cz and returns its constant.
-double ProofFacts::LineOfOutput(std::int32_t label, std::int32_t other, double sign) {
+// Lines over x that are at or above N_label - N_other, and its negative, for every other class.
+void ProofFacts::FindLinesOfOutput() {
   const std::size_t columns = output_.columns;
-  const double *ours = output_.row(label), *theirs = output_.row(other);
-  form_.Start(columns);
-  form_.constant = sign * (output_.bias[label] - output_.bias[other]);
-  form_.size = std::abs(output_.bias[label]) + std::abs(output_.bias[other]);
-  for (std::size_t k = 0; k < columns; ++k) {
-    form_.cz[k] = sign * (ours[k] - theirs[k]);
-    form_.size += (std::abs(ours[k]) + std::abs(theirs[k])) *
-                  (hidden_.empty() ? x_.Size(k) : hidden_.back().scale[k]);
+  rows_.Start(2 * (output_.rows - 1), columns, /*pair=*/false);
+  const double* ours = output_.row(band_->label);
+  std::size_t r = 0;
+  for (std::size_t other = 0; other < output_.rows; ++other) {
+    if (other == static_cast<std::size_t>(band_->label)) continue;
+    const double* theirs = output_.row(other);
+    rows_.constant[r] = output_.bias[band_->label] - output_.bias[other];
+    rows_.constant[r + 1] = -rows_.constant[r];
+    double size = std::abs(output_.bias[band_->label]) + std::abs(output_.bias[other]);
+    for (std::size_t k = 0; k < columns; ++k) {
+      rows_.z(r)[k] = ours[k] - theirs[k];
+      rows_.z(r + 1)[k] = -rows_.z(r)[k];
+      size += (std::abs(ours[k]) + std::abs(theirs[k])) *
+              (hidden_.empty() ? x_.Size(k) : hidden_.back().scale[k]);
+    }
+    rows_.size[r] = rows_.size[r + 1] = size;
+    r += 2;
   }
-  for (std::size_t m = hidden_.size(); m-- > 0;) form_.SubstituteLines(hidden_[m], false);
-  form_.AddInputSize(x_);
-  return form_.ChargedConstant();
+  for (std::size_t m = hidden_.size(); m-- > 0;) rows_.Substitute(hidden_[m], /*first=*/m == 0);
 }
 
 // False: no f of the region is as large as the band's least.
 bool ProofFacts::AddBand() {
-  const auto classes = static_cast<std::int32_t>(output_.rows);
-  std::vector<ProofHalfSpace> found;
-  for (std::int32_t other = 0; other < classes; ++other) {
-    if (other == band_->label) continue;
-    const double over = LineOfOutput(band_->label, other, 1);
+  FindLinesOfOutput();
+  const std::size_t others = output_.rows - 1;
+  std::vector<std::pair<std::vector<double>, double>> found;
+  for (std::size_t n = 0; n < others; ++n) {
+    const double over = LineOfRow(2 * n);
     double most = over;
     for (std::size_t j = 0; j < form_.cz.size(); ++j) {
       most = Up(most + Up(std::max(form_.cz[j] * x_.low[j], form_.cz[j] * x_.high[j])));
     }
     if (most < band_->least) return false;
-    if (std::isfinite(over)) found.push_back({form_.cz, Down(band_->least - over)});
+    if (std::isfinite(over)) found.emplace_back(form_.cz, Down(band_->least - over));
     // f is the smallest of several: each of them may be larger.
-    if (classes > 2 || std::isinf(band_->most)) continue;
-    const double under = LineOfOutput(band_->label, other, -1);
-    if (std::isfinite(under)) found.push_back({form_.cz, Down(-band_->most - under)});
+    if (others > 1 || std::isinf(band_->most)) continue;
+    const double under = LineOfRow(2 * n + 1);
+    if (std::isfinite(under)) found.emplace_back(form_.cz, Down(-band_->most - under));
   }
-  for (const ProofHalfSpace& half : found) AddHalfSpace(half.a, 1, half.at_least);
+  for (const auto& [a, at_least] : found) AddHalfSpace(a, 1, at_least);
   return true;
 }
 
@@ -344,18 +339,45 @@ void ProofFacts::NarrowByBand() {
   }
 }
 
-double ProofFacts::RowBound(std::size_t m, std::size_t unit, double factor, bool member) {
+// Every unit of units_ has a row, and one for its negative.
+void ProofFacts::NarrowByRows(std::size_t m, bool member, std::vector<double>& low,
+                              std::vector<double>& high) {
+  if (units_.empty()) return;
   const ProofLayer& top = hidden_[m];
   const ProofMatrix& of_z = member ? top.difference : top.network;
   const std::size_t columns = of_z.columns;
-  form_.Start(columns);
-  for (std::size_t j = 0; j < columns; ++j) form_.cz[j] = factor * of_z.row(unit)[j];
-  for (std::size_t j = 0; member && j < columns; ++j)
-    form_.cd[j] = factor * top.member.row(unit)[j];
-  form_.constant = factor * of_z.bias[unit];
-  form_.size = std::abs(form_.constant);
-  for (std::size_t k = m; k-- > 0;) form_.SubstituteLines(hidden_[k], member);
-  return form_.Largest(x_, half_spaces_);
+  rows_.Start(2 * units_.size(), columns, member);
+  for (std::size_t n = 0; n < units_.size(); ++n) {
+    const std::size_t unit = units_[n], plus = 2 * n, minus = plus + 1;
+    const auto copy = [&](const ProofMatrix& from, std::span<double> to,
+                          std::span<double> negative) {
+      std::copy_n(from.row(unit), columns, to.begin());
+      std::ranges::transform(to, negative.begin(), std::negate{});
+    };
+    copy(of_z, rows_.z(plus), rows_.z(minus));
+    if (member) copy(top.member, rows_.d(plus), rows_.d(minus));
+    rows_.constant[plus] = of_z.bias[unit];
+    rows_.constant[minus] = -of_z.bias[unit];
+    rows_.size[plus] = rows_.size[minus] = std::abs(of_z.bias[unit]);
+  }
+  for (std::size_t k = m; k-- > 0;) rows_.Substitute(hidden_[k], /*first=*/k == 0);
+  const std::vector<double>& largest = rows_.Largest(box_, half_spaces_);
+  for (std::size_t n = 0; n < units_.size(); ++n) {
+    high[units_[n]] = std::min(high[units_[n]], largest[2 * n]);
+    low[units_[n]] = std::max(low[units_[n]], -largest[2 * n + 1]);
+  }
+}
+
+// A row that has come down to the input as a line over x: its coefficients are in form_.cz, and its
+// constant is returned.
+double ProofFacts::LineOfRow(std::size_t r) {
+  const std::span<const double> row = rows_.z(r);
+  form_.Start(row.size());
+  form_.cz.assign(row.begin(), row.end());
+  form_.constant = rows_.constant[r];
+  form_.size = rows_.size[r];
+  form_.AddInputSize(x_);
+  return form_.ChargedConstant();
 }
 
 }  // namespace lucid

@@ -2,6 +2,7 @@
 // by interval arithmetic and by rows of lines (proof_bounder.h has the notation and the rounding).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include "check/proof_form.h"
 #include "check/proof_lines.h"
 #include "check/proof_region.h"
+#include "check/proof_rows.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -47,14 +49,15 @@ class ProofFacts {
   void AddPhases(bool member);
   bool AddBand();
   void NarrowByBand();
-  // A line over x that is at or above sign (N_label - N_other). Its coefficients are in form_.cz,
-  // and its constant is returned.
-  double LineOfOutput(std::int32_t label, std::int32_t other, double sign);
+  void FindLinesOfOutput();
   // False: the numbers are too large to go on; overflow_ is set.
   bool WidenForRounding(std::vector<double>& low, std::vector<double>& high,
                         const std::vector<double>& scale);
-  // An upper bound of factor times (the sum of N, or the member's difference) of a unit of layer m.
-  double RowBound(std::size_t m, std::size_t unit, double factor, bool member);
+  // Makes low and high of the units in units_ of layer m narrower by rows of lines: the sums of N,
+  // or the member's differences.
+  void NarrowByRows(std::size_t m, bool member, std::vector<double>& low,
+                    std::vector<double>& high);
+  double LineOfRow(std::size_t r);
 
   const Architecture architecture_;
   const std::int64_t terms_;
@@ -67,7 +70,10 @@ class ProofFacts {
   std::vector<ProofHalfSpace> half_spaces_;  // N's, then the member's
   std::size_t network_half_spaces_ = 0;      // how many are N's
   ProofRanges x_;
-  ProofForm form_;         // of the row in hand
+  ProofBox box_;    // the same
+  ProofForm form_;  // of the row in hand
+  ProofRows rows_;  // of a layer's units
+  std::vector<std::size_t> units_;
   bool overflow_ = false;  // since EnterRegion: every bound is +inf
 };
 

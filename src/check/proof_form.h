@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "check/proof_lines.h"
@@ -13,11 +12,18 @@
 
 namespace lucid {
 
+// Arrays that vectors go through are filled up with zeros to whole vectors of so many numbers.
+inline constexpr std::size_t kProofLanes = 8;
+constexpr std::size_t ProofLanes(std::size_t n) {
+  return (n + kProofLanes - 1) / kProofLanes * kProofLanes;
+}
+
 struct ProofMatrix {
-  std::size_t rows = 0, columns = 0;
-  std::vector<double> weights, bias;  // row by row
-  ProofMatrix(std::size_t r, std::size_t c) : rows(r), columns(c), weights(r * c), bias(r) {}
-  const double* row(std::size_t r) const { return weights.data() + r * columns; }
+  std::size_t rows = 0, columns = 0, stride = 0;
+  std::vector<double> weights, bias;  // row by row, filled up to whole vectors
+  ProofMatrix(std::size_t r, std::size_t c)
+      : rows(r), columns(c), stride(ProofLanes(c)), weights(r * stride), bias(ProofLanes(r)) {}
+  const double* row(std::size_t r) const { return weights.data() + r * stride; }
   void Read(const Layer& shape, std::span<const float> parameters);
 };
 
@@ -25,6 +31,23 @@ struct ProofRanges {
   std::vector<double> low, high;
   explicit ProofRanges(std::size_t n) : low(n), high(n) {}
   double Size(std::size_t k) const;  // the largest absolute value in range k
+};
+
+// The lines of a layer's units, each slope and intercept by itself, filled up to whole vectors.
+struct LineTable {
+  explicit LineTable(std::size_t units) {
+    for (auto* of : {&su, &tu, &sl, &scale, &over_q, &over_p, &over_r, &over_t, &under_q, &under_p,
+                     &under_r, &under_t}) {
+      of->resize(ProofLanes(units));
+    }
+  }
+  std::size_t size() const { return su.size(); }
+  // Of unit k. It is in `alive` if some slope is not 0.
+  void Set(std::size_t k, const NeuronLines& lines, double scale_of_unit);
+
+  std::vector<double> su, tu, sl, scale;
+  std::vector<double> over_q, over_p, over_r, over_t, under_q, under_p, under_r, under_t;
+  std::vector<std::uint32_t> alive;
 };
 
 // A hidden layer, and what is known of it in the region.
@@ -36,17 +59,13 @@ struct ProofLayer {
   ProofRanges sum, output;
   std::vector<double> scale;  // s_k without the member
   std::vector<OutputLines> output_lines;
+  LineTable network_table;
   // What is known of N and the member together.
   std::vector<SumPolygon> polygons;
   ProofRanges pair_output, delta;
   std::vector<double> pair_scale;
   std::vector<NeuronLines> lines;
-};
-
-// a . x >= at_least for every x in question.
-struct ProofHalfSpace {
-  std::vector<double> a;
-  double at_least = 0;
+  LineTable pair_table;
 };
 
 class ProofForm {
@@ -71,23 +90,16 @@ class ProofForm {
   // Adds a z^ + d d^ of unit k.
   void Unfold(const ProofLayer& layer, std::size_t k, double a, double d);
   void PassDown();
-  // All of it by the layer's lines, of N alone or of N and the member.
-  void SubstituteLines(const ProofLayer& layer, bool member);
   // At the input: adds its terms to S.
   void AddInputSize(const ProofRanges& x);
-  // At the input: the largest value over the box and the half spaces.
-  double Largest(const ProofRanges& x, std::span<const ProofHalfSpace> half_spaces);
+  // At the input: the largest value over the box.
+  double Largest(const ProofRanges& x) const;
   // The constants with what the function may be off by; NaN is +inf.
   double ChargedConstant() const;
 
  private:
-  double LargestOverBox(const ProofRanges& x, double gamma) const;
-  void LeanOn(const ProofHalfSpace& half, const ProofRanges& x);
-
-  const std::int64_t terms_;
   const double gamma_;
   std::vector<double> next_z_, next_d_;  // what the layer below gets
-  std::vector<std::pair<double, std::size_t>> breaks_;
 };
 
 }  // namespace lucid

@@ -1,7 +1,6 @@
 #include "lucid/data/summary.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <unordered_map>
@@ -16,13 +15,6 @@
 namespace lucid {
 namespace {
 
-struct DigestHash {
-  std::size_t operator()(const Digest& digest) const {
-    std::size_t hash = 0;
-    std::memcpy(&hash, digest.bytes.data(), sizeof(hash));
-    return hash;
-  }
-};
 using RowSet = std::unordered_set<Digest, DigestHash>;
 
 Digest RowDigest(std::span<const std::string_view> cells) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <numeric>
+#include <tuple>
+#include <unordered_map>
 
 #include "base/hasher.h"
 
@@ -14,9 +15,9 @@ std::span<const std::byte> BytesOf(const Digest& digest) {
   return std::as_bytes(std::span(digest.bytes));
 }
 
-// The digest of everything in a row but its copy number. -0 counts as 0.
-Digest ContentOf(const Table& table, std::int64_t row) {
-  std::vector<float> x(table.row(row).begin(), table.row(row).end());
+// The digest of everything in a row but its copy number. -0 counts as 0. `x` is for the features.
+Digest ContentOf(const Table& table, std::int64_t row, std::vector<float>& x) {
+  x.assign(table.row(row).begin(), table.row(row).end());
   for (float& value : x) value += 0.0F;
   Hasher hasher;
   hasher.Text("lucid-row-1").Number(table.has_units());
@@ -49,17 +50,21 @@ Digest Shuffled(const char* purpose, const Digest& key) {
 
 TableKeys TableKeys::Of(const Table& table) {
   static_assert(std::endian::native == std::endian::little, "keys are of little-endian bytes");
-  std::vector<Digest> contents;
-  std::map<Digest, std::uint64_t> left;  // copies that have no number yet
-  for (std::int64_t i = 0; i < table.rows(); ++i) {
-    contents.push_back(ContentOf(table, i));
-    ++left[contents.back()];
-  }
   TableKeys keys;
-  for (std::size_t i = 0; i < contents.size(); ++i) {
+  const auto rows = static_cast<std::size_t>(table.rows());
+  keys.contents.reserve(rows);
+  keys.rows.reserve(rows);
+  keys.units.reserve(rows);
+  std::unordered_map<Digest, std::uint64_t, DigestHash> left(rows);  // copies without a number yet
+  std::vector<float> x;
+  for (std::int64_t i = 0; i < table.rows(); ++i) {
+    keys.contents.push_back(ContentOf(table, i, x));
+    ++left[keys.contents.back()];
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
     // The first of m equal rows is copy m - 1, the one that a member leaves out.
-    const std::uint64_t copy = --left[contents[i]];
-    keys.rows.push_back(Hasher().Bytes(BytesOf(contents[i])).Number(copy).Finish());
+    const std::uint64_t copy = --left[keys.contents[i]];
+    keys.rows.push_back(Hasher().Bytes(BytesOf(keys.contents[i])).Number(copy).Finish());
     keys.units.push_back(table.has_units()
                              ? Hasher().Text("lucid-unit-1").Text(table.unit_ids[i]).Finish()
                              : keys.rows.back());
@@ -69,11 +74,11 @@ TableKeys TableKeys::Of(const Table& table) {
 
 std::vector<Unit> UnitsOf(const Table& table, const TableKeys& keys) {
   // With a unit column, rows of one unit have one key. Without one, equal rows have one content.
-  std::map<Digest, std::size_t> place;
+  const std::vector<Digest>& names = table.has_units() ? keys.units : keys.contents;
+  std::unordered_map<Digest, std::size_t, DigestHash> place(names.size());
   std::vector<Unit> units;
   for (std::int64_t i = 0; i < table.rows(); ++i) {
-    const Digest name =
-        table.has_units() ? keys.units[static_cast<std::size_t>(i)] : ContentOf(table, i);
+    const Digest& name = names[static_cast<std::size_t>(i)];
     const auto [found, fresh] = place.emplace(name, units.size());
     if (fresh) {
       units.push_back({i, {i}, 1});

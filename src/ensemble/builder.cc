@@ -108,7 +108,8 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   const bool own = options.trainer.empty();
   const bool is_private = own && options.train.method == TrainOptions::Method::kPrivate;
   if (is_private) LUCID_TRY(CheckPrivate(dataset, options));
-  std::vector<Unit> units = UnitsOf(dataset.train, TableKeys::Of(dataset.train));
+  TableKeys table_keys = TableKeys::Of(dataset.train);
+  std::vector<Unit> units = UnitsOf(dataset.train, table_keys);
   LUCID_TRY(CheckData(dataset, units, architecture, /*total=*/is_private));
   if (own) {
     LUCID_ASSIGN(options.train,
@@ -158,6 +159,7 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   job.private_run = private_run;
   job.population = population;
   job.keys = std::move(keys);
+  job.table_keys = std::move(table_keys);
   return job;
 }
 
@@ -434,7 +436,8 @@ Result<TrainSummary> AlreadyThere(const Job& job, NetworkMaker maker) {
 class GroupSource final : public NetworkSource {
  public:
   GroupSource(const Job& job, InstructionSet set, std::optional<Secret> secret)
-      : plan_(job.spec.architecture, job.dataset.train, job.options.train, std::move(secret)),
+      : plan_(job.spec.architecture, job.dataset.train, job.table_keys, job.options.train,
+              std::move(secret)),
         trainer_(plan_, set),
         maker_(MakerWith(set)) {}
 
@@ -460,6 +463,39 @@ std::optional<Secret> CopyOf(const std::optional<Secret>& secret) {
   return Secret(bytes);
 }
 
+// Whether a store of the job, finished or not, has a network.
+Result<bool> HasNetworks(const Job& job) {
+  std::vector<float> parameters(static_cast<std::size_t>(job.spec.architecture.parameters()));
+  for (const std::string& path : {job.target, Unfinished(job.target)}) {
+    if (!Exists(path)) continue;
+    LUCID_ASSIGN(const Store store, Store::Open(path, job.spec, /*writable=*/false));
+    for (std::int64_t i = 0; i < store.networks(); ++i) {
+      LUCID_ASSIGN(const bool there, store.Read(i, parameters));
+      if (there) return true;
+    }
+  }
+  return false;
+}
+
+// Whoever goes on need not try the trainer again if RUN/trainer-tried says that this one passed and
+// there are networks that it has made since.
+Status TryTrainer(const Job& job, const CommandSource& source) {
+  const std::string passed = PathIn(job.run, "trainer-tried"), key = job.spec.run_key.Hex() + "\n";
+  std::error_code code;
+  if (!job.options.check_trainer) {
+    std::filesystem::remove(passed, code);  // what is made now was not tried
+    if (!code) return Ok();
+    return IoError(fmt::format("cannot remove '{}': {}", passed, code.message()));
+  }
+  if (job.options.resume && Exists(passed)) {
+    LUCID_ASSIGN(const std::string text, ReadTextFile(passed));
+    LUCID_ASSIGN(const bool has_networks, HasNetworks(job));
+    if (text == key && has_networks) return Ok();
+  }
+  LUCID_TRY(source.Check());
+  return WriteFileAtomically(passed, key);
+}
+
 // What makes the networks of the job here.
 Result<std::unique_ptr<NetworkSource>> SourceOf(const Job& job) {
   if (job.options.trainer.empty()) {
@@ -468,8 +504,7 @@ Result<std::unique_ptr<NetworkSource>> SourceOf(const Job& job) {
         std::make_unique<GroupSource>(job, set, CopyOf(job.keys.secret)));
   }
   auto source = std::make_unique<CommandSource>(job);
-  // A run that goes on was tried when it began.
-  if (job.options.check_trainer && !job.options.resume) LUCID_TRY(source->Check());
+  LUCID_TRY(TryTrainer(job, *source));
   return std::unique_ptr<NetworkSource>(std::move(source));
 }
 
@@ -483,6 +518,7 @@ Result<TrainSummary> BuildRun(const Job& job, const NetworkSource& source) {
   if (job.private_run && has_n) LUCID_TRY(PublishPrivateNetwork(job, store, source));
   LUCID_ASSIGN(const std::vector<std::int64_t> missing, Missing(job, store));
   LUCID_TRY(Fill(job, store, missing, source));
+  LUCID_TRY(source.CheckMade(store));
   TrainSummary summary = Summarize(job, static_cast<std::int64_t>(missing.size()), source.maker());
   if (job.whole()) return Finish(job, std::move(store), std::move(summary));
   LUCID_TRY(store.Sync());

@@ -39,6 +39,7 @@ struct Job {
   std::optional<PrivateRun> private_run = {};
   std::optional<PopulationAccount> population = {};
   RunKeys keys = {};
+  TableKeys table_keys = {};  // of the training rows; empty where no network is trained here
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 
   bool whole() const { return options.shard.count == 1; }
@@ -62,6 +63,8 @@ class NetworkSource {
   // Requires: 1 <= left_out.size() <= lanes().
   virtual Status Make(std::span<const std::int64_t> left_out, std::span<float> out,
                       std::stop_token stop) const = 0;
+  // Looks at the store once more when it holds all its networks, before it counts as done.
+  virtual Status CheckMade(const Store& /*store*/) const { return Ok(); }
 
   // What becomes of networks first, first + 1, ... of left_out. Thread-safe.
   struct Taker {

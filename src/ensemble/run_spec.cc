@@ -47,7 +47,8 @@ Digest RunKey(int format, const RunContents& contents) {
 
 std::string TrainingText(const EnsembleOptions& options) {
   if (options.trainer.empty()) return options.train.Canonical();
-  return fmt::format("command seed={} {}", options.train.seed, options.trainer);
+  return fmt::format("{} seed={} {}", options.trainer_stays ? "worker" : "command",
+                     options.train.seed, options.trainer);
 }
 
 std::string ImportedText(const Digest& networks) {

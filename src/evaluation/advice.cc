@@ -36,8 +36,9 @@ class Adviser {
     if (labels_ != nullptr) {
       lines.push_back(
           fmt::format("advice, labels: {} without a limit of answers: lucid serve {} "
-                      "--guard {} --promise labels",
-                      Cost(*labels_), e_.run, NameOf(labels_->method)));
+                      "--guard {}{} --promise labels",
+                      Cost(*labels_), e_.run, NameOf(labels_->method),
+                      labels_->method == Method::kExact ? " --latency-floor 20ms" : ""));
     }
     if (full_ != nullptr) lines.push_back(OfFull());
     lines.push_back("advice: " + Choice());
@@ -70,9 +71,8 @@ class Adviser {
     const std::string price =
         fmt::format("at ({:g}, {:.2g}) once", full_->total_epsilon, full_->total_delta);
     if (GuardOf(full_->method)) {
-      return fmt::format("advice, {}: {} {}: lucid serve {} --promise {}",
-                         full_->promise, Cost(*full_), price, e_.run,
-                         full_->promise == "full" ? "full" : "both");
+      return fmt::format("advice, {}: {} {}: lucid serve {} --promise {}", full_->promise,
+                         Cost(*full_), price, e_.run, full_->promise == "full" ? "full" : "both");
     }
     return fmt::format(
         "advice, full: {} {}, as far as dpsgd tells: lucid train --data {} --preset private "

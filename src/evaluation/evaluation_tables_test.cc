@@ -145,7 +145,8 @@ TEST(Advice, FollowsThePrices) {
     return text;
   };
   const std::string small = joined(Measured(0.814, 0.805, 0.722));
-  EXPECT_THAT(small, HasSubstr("lucid serve r --guard exact --promise labels"));
+  EXPECT_THAT(small,
+              HasSubstr("lucid serve r --guard exact --latency-floor 20ms --promise labels"));
   EXPECT_THAT(small, HasSubstr("--data d --preset private --train-epsilon 1 --expected-rows 200"));
   EXPECT_THAT(small, HasSubstr("full costs 8.3 points more than labels with the exact guard"));
   EXPECT_THAT(joined(Measured(0.832, 0.824, 0.831)), HasSubstr("advice: take full"));

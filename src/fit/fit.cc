@@ -288,7 +288,8 @@ class Fitting {
     summary_.best.promise = summary_.promise.Title();
     const std::string words =
         guard == GuardKind::kScalar ? "" : fmt::format(" --guard {}", NameOf(guard));
-    summary_.serve = fmt::format("lucid serve {}{}", ShellWord(summary_.run), words);
+    summary_.serve = fmt::format("lucid serve {}{}{}", ShellWord(summary_.run), words,
+                                 guard == GuardKind::kExact ? " --latency-floor 20ms" : "");
     summary_.predict = fmt::format("lucid predict {} --input {} --clip{}", ShellWord(summary_.run),
                                    ShellWord(options_.csv), words);
     return Ok();

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 #include <future>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "guard/database.h"
@@ -76,7 +78,6 @@ struct Ledger::Impl {
   struct Account {
     std::int64_t id = 0, spent = 0, answers = 0;
     std::int64_t limit = std::numeric_limits<std::int64_t>::max();
-    bool changed = false;
 
     bool CanPay(EpsilonUnits cost) const { return spent <= limit - cost.count(); }
     Balance balance() const { return {EpsilonUnits(spent), answers}; }
@@ -90,7 +91,8 @@ struct Ledger::Impl {
   };
 
   Database database;
-  Statement find_account, add_account, set_account, find_charge, add_charge;
+  Statement find_account, add_account, set_account, find_charge, add_charge, drop_charge;
+  std::mt19937_64 decoys;  // names of decoys: no secret, only unlike any other name
   std::optional<EpsilonUnits> overall_budget;
   mutable std::mutex mutex;
   std::map<std::string, Balance, std::less<>> balances;  // as of the last commit
@@ -100,12 +102,13 @@ struct Ledger::Impl {
   Status ReadBalances();
 
   Status Pay(Charging& charging);
+  Status PayNothing();
   Result<Budget> PayOne(Charging& charging, const AnswerName& answer);
   void Publish(Charging& charging, const Status& committed);
 
   Result<Account> Find(std::string_view name, const std::optional<EpsilonUnits>& budget);
   Result<bool> IsCharged(const Account& account, const AnswerName& answer);
-  Status Add(Account& account, std::string_view name, const AnswerName& answer, EpsilonUnits cost);
+  Status Note(Account& account, const AnswerName& answer, EpsilonUnits cost, bool charge);
   Status Store(const Account& account);
 };
 
@@ -122,12 +125,17 @@ Result<std::unique_ptr<Ledger::Impl>> Ledger::Impl::Open(const LedgerOptions& op
   LUCID_ASSIGN(Statement find_charge,
                database.Prepare("SELECT 1 FROM charges WHERE account = ? AND answer = ?"));
   LUCID_ASSIGN(Statement add_charge, database.Prepare("INSERT INTO charges VALUES (?, ?)"));
+  LUCID_ASSIGN(
+      Statement drop_charge,
+      database.Prepare("DELETE FROM charges WHERE account = ?1 AND answer = ?2 AND ?3 = 1"));
   auto impl = std::unique_ptr<Impl>(new Impl{.database = std::move(database),
                                              .find_account = std::move(find_account),
                                              .add_account = std::move(add_account),
                                              .set_account = std::move(set_account),
                                              .find_charge = std::move(find_charge),
                                              .add_charge = std::move(add_charge),
+                                             .drop_charge = std::move(drop_charge),
+                                             .decoys = std::mt19937_64(std::random_device()()),
                                              .overall_budget = options.overall_budget,
                                              .mutex = {},
                                              .balances = {},
@@ -146,6 +154,7 @@ Status Ledger::Impl::ReadBalances() {
   }
 }
 
+// Makes the account if it is not there: whatever comes of the request, it asked.
 Result<Ledger::Impl::Account> Ledger::Impl::Find(std::string_view name,
                                                  const std::optional<EpsilonUnits>& budget) {
   Account account;
@@ -158,6 +167,12 @@ Result<Ledger::Impl::Account> Ledger::Impl::Find(std::string_view name,
   }
   find_account.Reset();
   LUCID_TRY(there);
+  if (account.id == 0) {
+    const Result<bool> added = add_account.Bind(1, name).Step();
+    if (added.ok()) account.id = add_account.Whole(0);
+    add_account.Reset();
+    LUCID_TRY(added);
+  }
   return account;
 }
 
@@ -167,38 +182,47 @@ Result<bool> Ledger::Impl::IsCharged(const Account& account, const AnswerName& a
   return there;
 }
 
-Status Ledger::Impl::Add(Account& account, std::string_view name, const AnswerName& answer,
-                         EpsilonUnits cost) {
-  if (account.id == 0) {
-    const Result<bool> added = add_account.Bind(1, name).Step();
-    if (added.ok()) account.id = add_account.Whole(0);
-    add_account.Reset();
-    LUCID_TRY(added);
-  }
-  account.spent += cost.count();
-  ++account.answers;
-  account.changed = true;
-  return add_charge.Bind(1, account.id).Bind(2, answer).Run();
+// One row goes in, and one deletion is tried, whether there is a charge or not: without one the row
+// is a decoy that goes again, and the transaction has written the same pages. Requires: no charge
+// that is there already.
+Status Ledger::Impl::Note(Account& account, const AnswerName& answer, EpsilonUnits cost,
+                          bool charge) {
+  AnswerName decoy{};
+  const std::uint64_t words[] = {decoys(), decoys()};
+  static_assert(sizeof(words) == sizeof(decoy));
+  std::memcpy(decoy.data(), words, sizeof(words));
+  const AnswerName& name = charge ? answer : decoy;
+  LUCID_TRY(add_charge.Bind(1, account.id).Bind(2, name).Run());
+  LUCID_TRY(drop_charge.Bind(1, account.id).Bind(2, name).Bind(3, charge ? 0 : 1).Run());
+  account.spent += charge ? cost.count() : 0;
+  account.answers += charge ? 1 : 0;
+  return Ok();
 }
 
+// Twice, because SQLite writes no page for values that are as they were.
 Status Ledger::Impl::Store(const Account& account) {
-  if (!account.changed) return Ok();
-  return set_account.Bind(1, account.spent).Bind(2, account.answers).Bind(3, account.id).Run();
+  for (const std::int64_t more : {1, 0}) {
+    LUCID_TRY(set_account.Bind(1, account.spent)
+                  .Bind(2, account.answers + more)
+                  .Bind(3, account.id)
+                  .Run());
+  }
+  return Ok();
 }
 
 Result<Budget> Ledger::Impl::PayOne(Charging& charging, const AnswerName& answer) {
   auto& [request, done, budgets, account, overall] = charging;
   LUCID_ASSIGN(const bool known_to_account, IsCharged(account, answer));
-  if (known_to_account) return Budget::kLeft;
   LUCID_ASSIGN(const bool known, IsCharged(overall, answer));
-  if (!account.CanPay(request.cost) || (!known && !overall.CanPay(request.cost))) {
-    return Budget::kSpent;
-  }
-  LUCID_TRY(Add(account, request.account, answer, request.cost));
-  if (!known) LUCID_TRY(Add(overall, kOverall, answer, request.cost));
-  return Budget::kLeft;
+  const bool can_pay = account.CanPay(request.cost) && (known || overall.CanPay(request.cost));
+  const bool charge = !known_to_account && can_pay;
+  LUCID_TRY(Note(account, answer, request.cost, charge));
+  LUCID_TRY(Note(overall, answer, request.cost, charge && !known));
+  return known_to_account || can_pay ? Budget::kLeft : Budget::kSpent;
 }
 
+// The same steps whatever becomes of them, so that time tells nothing of it: whether the budget is
+// spent, and whether another account has paid for this very answer.
 Status Ledger::Impl::Pay(Charging& charging) {
   const Request& request = charging.request;
   LUCID_ASSIGN(charging.overall, Find(kOverall, overall_budget));
@@ -212,9 +236,18 @@ Status Ledger::Impl::Pay(Charging& charging) {
   return Store(charging.overall);
 }
 
+Status Ledger::Impl::PayNothing() {
+  LUCID_ASSIGN(Account overall, Find(kOverall, std::nullopt));
+  for (int i = 0; i < 2; ++i) {  // as an account and the whole do
+    LUCID_TRY(Note(overall, AnswerName{}, EpsilonUnits(), /*charge=*/false));
+    LUCID_TRY(Store(overall));
+  }
+  return Ok();
+}
+
 void Ledger::Impl::Publish(Charging& charging, const Status& committed) {
   if (!committed.ok()) return charging.done(committed.error());
-  if (charging.account.changed) {
+  {
     const std::lock_guard lock(mutex);
     balances[charging.request.account] = charging.account.balance();
     balances[std::string(kOverall)] = charging.overall.balance();
@@ -244,6 +277,11 @@ void Ledger::Charge(Request request, std::function<void(Outcome)> done) {
   impl->queue->Submit(
       {[impl, charging] { return impl->Pay(*charging); },
        [impl, charging](const Status& committed) { impl->Publish(*charging, committed); }});
+}
+
+void Ledger::Probe(std::function<void(const Status&)> done) {
+  Impl* const impl = impl_.get();
+  impl->queue->Submit({[impl] { return impl->PayNothing(); }, std::move(done)});
 }
 
 void Ledger::Settle() { impl_->queue->Settle(); }

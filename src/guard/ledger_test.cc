@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <future>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -110,6 +114,56 @@ TEST_F(LedgerTest, AccountsPayEachForItselfAndTheWholeOnce) {
   EXPECT_THAT(Pay(ledger, "c", {}, 0.5, {3, 2}), ElementsAre(kSpent, kLeft));
   EXPECT_THAT(Pay(ledger, "c", 0.5, 0.5, {1}), ElementsAre(kSpent)) << "its own is used up";
   EXPECT_EQ(ledger.totals().accounts.size(), 3);
+}
+
+// What is written decides how long a charge takes: whoever asks must not tell a budget that is
+// spent, or an answer that somebody else has paid for, from a new one.
+TEST_F(LedgerTest, EveryOutcomeWritesAsMuchAndLeavesNoDecoy) {
+  std::optional<Ledger> opened(Open(100.0));
+  Ledger& ledger = *opened;
+  Pay(ledger, "a", {}, 0.5, {1, 2, 3, 4});  // makes the accounts
+  Pay(ledger, "b", {}, 0.5, {5, 6, 7, 8});
+  const std::string log = path_ + "-wal";
+  const auto written = [&](const std::string& account, std::optional<double> budget,
+                           const std::vector<std::uint64_t>& numbers, Budget outcome) {
+    const auto before = std::filesystem::file_size(log);
+    EXPECT_THAT(Pay(ledger, account, budget, 0.5, numbers), Each(outcome));
+    return std::filesystem::file_size(log) - before;
+  };
+  const auto fresh = written("a", {}, {10, 11}, kLeft);
+  EXPECT_GT(fresh, 0);
+  EXPECT_EQ(written("a", {}, {10, 11}, kLeft), fresh) << "paid for by itself";
+  EXPECT_EQ(written("b", {}, {10, 11}, kLeft), fresh) << "paid for by another";
+  EXPECT_EQ(written("b", 0.0, {20, 21}, kSpent), fresh) << "its budget is spent";
+  EXPECT_EQ(written("b", 0.0, {1, 2}, kSpent), fresh) << "spent, and paid for by another";
+  EXPECT_EQ(written("b", {}, {2, 12}, kLeft), fresh) << "one of each kind";
+  EXPECT_EQ(ledger.totals().overall.answers, 8 + 2 + 1);
+  EXPECT_EQ(ledger.BalanceOf("a").answers, 4 + 2);
+  EXPECT_EQ(ledger.BalanceOf("b").answers, 4 + 2 + 2);
+  Pay(ledger, "a", {}, 0.5, {10, 1, 2, 11});
+  EXPECT_EQ(ledger.BalanceOf("a").answers, 4 + 2) << "all of it is still known";
+  opened.reset();
+  sqlite3* file = nullptr;
+  sqlite3_stmt* count = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &file), SQLITE_OK);
+  ASSERT_EQ(sqlite3_prepare_v2(file, "SELECT count(*) FROM charges", -1, &count, nullptr),
+            SQLITE_OK);
+  ASSERT_EQ(sqlite3_step(count), SQLITE_ROW);
+  EXPECT_EQ(sqlite3_column_int64(count, 0), 6 + 8 + 11) << "of a, of b and of all";
+  sqlite3_finalize(count);
+  sqlite3_close(file);
+}
+
+TEST_F(LedgerTest, AProbeWritesAndChargesNothing) {
+  Ledger ledger = Open(1.0);
+  Pay(ledger, "a", {}, 1.0, {1});  // all of it is spent
+  const auto before = std::filesystem::file_size(path_ + "-wal");
+  std::promise<bool> written;
+  ledger.Probe([&](const Status& status) { written.set_value(status.ok()); });
+  EXPECT_TRUE(written.get_future().get());
+  EXPECT_GT(std::filesystem::file_size(path_ + "-wal"), before);
+  EXPECT_EQ(ledger.totals().overall.answers, 1);
+  EXPECT_EQ(ledger.totals().accounts.size(), 1);
 }
 
 TEST_F(LedgerTest, AnotherEpsilonIsChargedAtItsOwnCost) {

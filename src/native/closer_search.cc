@@ -13,20 +13,16 @@ CloserSearch::CloserSearch(const Network& network, std::int64_t members,
       team_(team),
       book_(book),
       calls_(std::move(calls)),
-      after_(work.UsesBands() && Possible()
+      after_(work.UsesBands() && CloserBounder::Fits(network.architecture)
                  ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
                  : 0),
+      asked_(static_cast<std::size_t>(members), 0),
       boxes_(static_cast<std::size_t>(members), 0),
       unreached_(static_cast<std::size_t>(members * network.architecture.classes())) {}
 
-bool CloserSearch::Possible() const {
-  const Architecture& architecture = network_.architecture;
-  return WindowBounder::Fits(architecture) ||
-         (MomentBounder::Fits(architecture) && (!book_.log.on() || architecture.classes() == 2));
-}
-
-void CloserSearch::Count(const RegionPair& pair, std::int64_t asked) {
-  if (asked == after_) to_look_at_.push_back({pair.member, pair.other, 0, pair.lambda});
+void CloserSearch::Count(const RegionPair& pair) {
+  if (++asked_[static_cast<std::size_t>(pair.member)] == after_)
+    to_look_at_.push_back({pair.member, pair.other, 0, pair.lambda});
 }
 
 Result<bool> CloserSearch::Bound(std::vector<CloserBox>& boxes) const {

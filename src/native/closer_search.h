@@ -30,8 +30,9 @@ class CloserSearch {
   CloserSearch(const Network& network, std::int64_t members, const RegionSearchOptions& options,
                const RegionWork& work, const WorkerTeam& team, RegionBook& book, Calls calls);
 
-  // A pair whose member was bounded by lines `asked` times: at some number it is to get a look.
-  void Count(const RegionPair& pair, std::int64_t asked);
+  // A pair was bounded by lines again: at some number of times its member had that, it is to get a
+  // look.
+  void Count(const RegionPair& pair);
   // Bounds the hard pairs over the whole domain, by windows or moments. False: out of time.
   Result<bool> LookAtHardPairs();
   // The boxes of largest bound that are looked at closely are cut in two. Those of a saved search
@@ -43,8 +44,6 @@ class CloserSearch {
 
  private:
   bool UsesWindows() const { return WindowBounder::Fits(network_.architecture); }
-  // A checker knows windows, and moments of two classes.
-  bool Possible() const;
   Result<bool> Bound(std::vector<CloserBox>& boxes) const;
   Result<bool> LookAt(std::span<const RegionPair> pairs);
   Result<bool> LookInto(const std::vector<RegionNode>& nodes);
@@ -64,6 +63,7 @@ class CloserSearch {
   RegionBook& book_;
   const Calls calls_;
   const std::int64_t after_;            // so many bounds by lines a pair is hard; 0: never
+  std::vector<std::int64_t> asked_;     // how often each member was bounded by lines
   std::vector<std::int32_t> boxes_;     // of every member, of its own
   std::vector<double> unreached_;       // the largest level of every pair that windows missed
   std::vector<RegionPair> to_look_at_;  // pairs that are to be looked at closely

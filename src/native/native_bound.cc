@@ -206,7 +206,6 @@ class NativeBound {
     if (options_.decide) search.decide = DecisionOn(*options_.decide);
     search.threads = options_.threads;
     search.memory = options_.memory;
-    search.narrow_after = options_.narrow_after;
     search.closer_after = options_.closer_after;
     if (options_.attack_climbs) search.most_climbs = *options_.attack_climbs;
     search.save_every = options_.save_every;
@@ -283,8 +282,8 @@ class NativeBound {
     if (!progress_) return;
     const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
     const std::string detail =
-        fmt::format("beta in [{:.4g}, {:.4g}], {} member{} in the worst, at most {:.0f} s left",
-                    lower, upper, members, members == 1 ? "" : "s", std::max(rest, 0.0));
+        fmt::format("beta in [{:.4g}, {:.4g}], at most {:.0f} s left, {} member{} in the worst",
+                    lower, upper, std::max(rest, 0.0), members, members == 1 ? "" : "s");
     progress_({fmt::format("class {}", label), "regions", regions, 0, 0, detail});
   }
 

@@ -26,13 +26,6 @@ inline constexpr std::size_t kRound = 32, kRoundPairs = 512;
 inline constexpr std::size_t kGroup = 8, kChunk = 16;
 // A box with at most so many open neurons is cut at their phases and not at its inputs.
 inline constexpr std::int32_t kFewOpen = 6;
-// Narrower ranges of the second hidden layer's sums take some seconds for N. For a member they take
-// about as long as all bounds that were computed of it so far. When that number has grown by the
-// factor kAgain, the ranges are computed again, with more nodes.
-inline constexpr std::int64_t kNodesForSums = 3000, kNodesForDifferences = 200;  // a unit, of 2x50
-inline constexpr std::int64_t kUsualWork =
-    50 * 50 * 23;  // units of both layers and inputs, of those
-inline constexpr std::int64_t kAgain = 8;
 // A closer look is a bound by windows or moments, the upper rungs of bound_ladder.h. It takes as
 // long as many bounds by lines. A pair that was bounded by lines as often is called hard and gets a
 // closer look over the whole domain. If the result is close to the target, the pair leaves its

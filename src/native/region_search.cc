@@ -36,7 +36,6 @@ class RegionSearch {
         team_(network, label, options, work_),
         book_(options, label, work_, team_.first()),
         state_(book_.state),
-        asked_(static_cast<std::size_t>(members.count()), 0),
         closer_(network, members.count(), options, work_, team_, book_,
                 {[this](const std::vector<RegionPair>& pairs) { return AttackMembers(pairs); },
                  [this] { return witnesses_.beta_lower(); }, [this] { Report(); }}) {}
@@ -54,9 +53,6 @@ class RegionSearch {
     while (going && !state_.open.empty() && state_.open.front().bound > work_.target &&
            !Refuted() && !work_.Expired()) {
       LUCID_ASSIGN(going, state_.open.front().closer ? closer_.Round() : Round());
-      if (going) {
-        LUCID_ASSIGN(going, NarrowSums());
-      }
       if (going) {
         LUCID_ASSIGN(going, closer_.LookAtHardPairs());
       }
@@ -189,47 +185,6 @@ class RegionSearch {
     book_.Push(std::move(rest));
   }
 
-  // Computes narrower ranges of the sums of N, once the search has turned out to be a long one, and
-  // of the members that make it long. A proof goes without them, because its checker would have to
-  // find them, too.
-  Result<bool> NarrowSums() {
-    const auto layers = network_.architecture.layers();
-    if (!work_.UsesBands() || book_.log.on() || layers.size() < 3 ||
-        state_.bounds < options_.narrow_after) {
-      return true;
-    }
-    const std::int64_t work = layers[0].outputs * layers[1].outputs * layers[0].inputs;
-    const auto nodes = [&](std::int64_t of_usual) {
-      return std::clamp<std::int64_t>(of_usual * kUsualWork / work, 16, of_usual);
-    };
-    if (work_.sums().empty()) {
-      std::vector<Interval> sums(static_cast<std::size_t>(layers[1].outputs));
-      LUCID_ASSIGN(
-          const bool done, team_.ForEach(sums.size(), [&](std::size_t unit, Worker& worker) {
-            sums[unit] =
-                work_.NetworkSum(static_cast<std::int64_t>(unit), nodes(kNodesForSums), worker);
-          }));
-      if (!done) return false;
-      work_.KnowSums(std::move(sums), team_.all());
-    }
-    LUCID_ASSIGN(
-        const bool done, team_.ForEach(to_narrow_.size(), [&](std::size_t i, Worker& worker) {
-          const auto [member, effort] = to_narrow_[i];
-          work_.KnowDifferences(member, work_.MemberDifferences(
-                                            member, nodes(effort * kNodesForDifferences), worker));
-        }));
-    if (done) to_narrow_.clear();
-    return done;
-  }
-  void CountBound(const RegionPair& pair) {
-    const std::int64_t asked = ++asked_[static_cast<std::size_t>(pair.member)];
-    for (std::int64_t effort = 1; effort <= kAgain; effort *= kAgain) {
-      if (asked != effort * (options_.narrow_after / 4 + 1)) continue;
-      to_narrow_.push_back({pair.member, effort});
-    }
-    closer_.Count(pair, asked);
-  }
-
   // Before closer looks each of their members is attacked alone, the one of the worst pair several
   // times: a higher target is reached sooner. Requires: pairs.
   Result<bool> AttackMembers(const std::vector<RegionPair>& pairs) {
@@ -294,7 +249,7 @@ class RegionSearch {
       return;
     }
     if (!expansion.cut) return book_.GiveUp(node);
-    for (const RegionPair& pair : node.alive) CountBound(pair);
+    for (const RegionPair& pair : node.alive) closer_.Count(pair);
     book_.log.Split(expansion.cut->how, node.place, state_.next_id);
     for (int side = 0; side < 2; ++side) {
       Child& child = expansion.cut->children[side];
@@ -403,13 +358,7 @@ class RegionSearch {
   RegionCutter cutter_;
   const WorkerTeam team_;
   RegionBook book_;
-  RegionState& state_;               // the book's
-  std::vector<std::int64_t> asked_;  // how often each member was bounded
-  struct ToNarrow {
-    std::int32_t member;
-    std::int64_t effort;
-  };
-  std::vector<ToNarrow> to_narrow_;  // members that are to have narrower ranges
+  RegionState& state_;  // the book's
   CloserSearch closer_;
   Clock::time_point reported_, saved_ = Clock::now();
 };

@@ -53,10 +53,8 @@ struct RegionSearchOptions {
   // The hidden layer is the engine's own (engine_networks.h): a proof is of the network without it,
   // whose bounds need no multipliers but lambda.
   bool flat = false;
-  // Bounds after which narrower ranges of the second layer's sums are worth their time, where
-  // phases are cut and no proof is written.
-  std::int64_t narrow_after = 2000;
-  // Bounds of a member after which it is looked at closely (closer_bounder.h), in the same case.
+  // Bounds of a member after which it is looked at closely (closer_bounder.h), where
+  // phases are cut.
   std::optional<std::int64_t> closer_after;  // none: about as many as that takes the time of
   // Of an attack on one member alone, at most.
   std::int64_t most_climbs = std::numeric_limits<std::int64_t>::max();

@@ -141,12 +141,6 @@ TEST(RegionSearch, EqualsBruteForceOnTinyNetworksWherePhasesAreCut) {
   CompareWithBruteForce(100, 30, 4, 0.02);
 }
 
-TEST(RegionSearch, EqualsBruteForceWhereRangesOfSumsAreNarrowedAtOnce) {
-  RegionSearchOptions options = Options();
-  options.narrow_after = 0;
-  CompareWithBruteForce(100, 30, 4, 0.02, options);
-}
-
 TEST(RegionSearch, EqualsBruteForceWhereMomentsAreTriedAtOnce) {
   RegionSearchOptions options = Options();
   options.closer_after = 1;
@@ -172,7 +166,6 @@ TEST(RegionSearch, BoundsAloneAreNeverBelowTheTruth) {
       options.gap = 0;
       options.absolute_gap = beta / 2;
       options.improve_witnesses = false;
-      options.narrow_after = 0;
       for (const std::int64_t closer_after : {1, 1000}) {
         options.closer_after = closer_after;
         const Answer answer = Search(problem, label, options, {}, "", 40);
@@ -292,7 +285,6 @@ TEST(RegionSearch, APlantedLeakIsNeverCutOff) {
     RegionSearchOptions options = Options();
     options.gap = 0.05;
     options.improve_witnesses = false;
-    if (seed % 4 == 0) options.narrow_after = 0;
     if (seed % 8 < 4) options.closer_after = 2;
     const Answer answer = Search(problem, 0, options, frozen, "", 30);
     EXPECT_GE(answer.summary.verdict.upper(), best.beta_lower) << "UNSOUND";

@@ -38,8 +38,7 @@ RegionWork::RegionWork(const Network& network, const Members& members, std::int3
       member_error_(member_error),
       options_(options),
       cut_phases_(network.architecture.inputs() > kFewInputs),
-      root_(UnitBox(network.architecture.inputs())),
-      differences_(static_cast<std::size_t>(members.count())) {
+      root_(UnitBox(network.architecture.inputs())) {
   Shrink(root_);
 }
 
@@ -216,8 +215,7 @@ Recycled<RegionFacts> RegionWork::Enter(const Region& region, double bound, Work
 Recycled<PairFacts> RegionWork::Enter(const RegionFacts& region, std::int32_t member,
                                       Worker& worker) const {
   members_.CopyParameters(member, worker.parameters);
-  const auto& known = differences_[static_cast<std::size_t>(member)];
-  return worker.ladder.lines().Enter(region, worker.parameters, known.empty() ? nullptr : &known);
+  return worker.ladder.lines().Enter(region, worker.parameters);
 }
 
 void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
@@ -233,18 +231,25 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   double found = -kInfinity;
   auto kind = ProofClosing::Kind::kNoInput;
   CloserBounder::Why how{{}, std::move(bound.multipliers)};
+  ChargedBound lines;
   Recycled<RegionFacts> in_band;
   Recycled<PairFacts> facts;
   if (pair.bound > enough) in_band = worker.ladder.lines().Enter(region, &band);
   if (in_band) facts = Enter(*in_band, pair.member, worker);
   if (facts) {
     if (network_.architecture.classes() > 2 && by == By::kMoments) {
-      // N_c - N_c'' may be more than f, which is what the pair's bound is about.
+      // N_c - N_c'' may be more than f, which is what the pair's bound is about. A checker bounds
+      // it with lambda = 1, so nothing better is looked for.
       Multipliers multipliers;
-      band.most = worker.ladder.lines().Bound(*facts, Question(pair), multipliers, 0, enough).value;
+      const PairQuestion question = Question(pair);
+      lines = worker.ladder.lines().Bound(*facts, question, multipliers, 0, kInfinity);
+      band.most = lines.value;
     }
     found = band.most;
-    if (found > enough) {
+    if (found <= enough) {  // lines are enough here
+      kind = ProofClosing::Kind::kLines;
+      found = lines.ForChecker();
+    } else {
       CloserBounder& closer = worker.ladder.closer();
       // A little less is asked for, so that the bound is enough even with room for a checker.
       const double asked = enough * (1 - 0x1p-29);
@@ -260,16 +265,20 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
     auto why = Claim(pair, kind, same);
     if (kind != ProofClosing::Kind::kNoInput) why->closing.value = found;
     if (kind == ProofClosing::Kind::kMoments) why->closing.multipliers = bound.multipliers;
+    if (kind == ProofClosing::Kind::kLines) {
+      why->closing.below = pair.other;
+      why->closing.lambda = 1;
+    }
     why->closing.cases = std::move(how.cases);
     // Checking windows takes as long as finding them, so they are not confirmed here; they leave
     // the checker room instead.
     if (kind != ProofClosing::Kind::kWindows) {
       const double checked = CheckersBound(region, why->closing, worker);
       const bool agreed = checked <= ValueOf(why->closing);
-      if (kind == ProofClosing::Kind::kMoments) {
+      if (kind == ProofClosing::Kind::kNoInput) {
+        if (!agreed) found = kInfinity;  // the checker does not see that there is no input
+      } else {
         why->closing.value = found = std::max(found, checked);
-      } else if (!agreed) {
-        found = kInfinity;  // the checker does not see that there is no input
       }
     }
     if (std::max(found, enough) < pair.bound && FitsIntoProof(why->closing)) {
@@ -287,22 +296,6 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
 double RegionWork::CutOf(std::int32_t input, const Interval& side) const {
   return options_.domain == nullptr ? 0.5 * (side.lower + side.upper)
                                     : options_.domain->CutOf(input, side.lower, side.upper);
-}
-
-Interval RegionWork::NetworkSum(std::int64_t unit, std::int64_t nodes, Worker& worker) const {
-  return worker.ladder.NetworkSum(root_, unit, nodes);
-}
-
-std::vector<Interval> RegionWork::MemberDifferences(std::int32_t member, std::int64_t nodes,
-                                                    Worker& worker) const {
-  members_.CopyParameters(member, worker.parameters);
-  return worker.ladder.MemberDifferences(root_, worker.parameters, nodes);
-}
-
-void RegionWork::KnowSums(std::vector<Interval> sums,
-                          std::span<const std::unique_ptr<Worker>> workers) {
-  sums_ = std::move(sums);
-  for (const auto& worker : workers) worker->ladder.lines().KnowSums(&sums_);
 }
 
 }  // namespace lucid::region_search

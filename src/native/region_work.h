@@ -75,17 +75,6 @@ class RegionWork {
   bool Shrink(Box& box) const;
   double CutOf(std::int32_t input, const Interval& side) const;
 
-  // Narrower ranges of the second hidden layer's sums, all over root(). Requires: there is such a
-  // layer.
-  Interval NetworkSum(std::int64_t unit, std::int64_t nodes, Worker& worker) const;
-  std::vector<Interval> MemberDifferences(std::int32_t member, std::int64_t nodes,
-                                          Worker& worker) const;
-  const std::vector<Interval>& sums() const { return sums_; }  // empty: not known
-  void KnowSums(std::vector<Interval> sums, std::span<const std::unique_ptr<Worker>> workers);
-  void KnowDifferences(std::int32_t member, std::vector<Interval> differences) {
-    differences_[static_cast<std::size_t>(member)] = std::move(differences);
-  }
-
  private:
   // Makes a fresh claim about the region true, or takes it back. `before`: the pair as it was.
   void Confirm(const Region& region, const RegionPair& before, Outcome& outcome,
@@ -102,8 +91,6 @@ class RegionWork {
   const RegionSearchOptions& options_;
   const bool cut_phases_;
   Box root_;
-  std::vector<Interval> sums_;
-  std::vector<std::vector<Interval>> differences_;  // by member
 };
 
 }  // namespace lucid::region_search

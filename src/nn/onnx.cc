@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,6 +23,7 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr std::size_t kMaxModelBytes = 1 << 30;  // protobuf reads at most 2 GB
 constexpr std::int64_t kMaxValues = 100'000'000;
+constexpr std::size_t kMaxAxes = 64;  // of a tensor; small files could make long lists of sizes
 
 // One node at a time: its attributes, and the constants that it takes. Errors name the node.
 class NodeReader {
@@ -142,11 +144,93 @@ void Fold(const Normalization& by, std::vector<float>& weights, std::vector<floa
   }
 }
 
-// Nodes that only name the axes anew. A value is described by its axes after the first, which is
-// the batch; row-major order is our order of units, so reshaping moves nothing.
-class AxesReader : protected NodeReader {
+constexpr std::int64_t kBatch = std::numeric_limits<std::int64_t>::min();  // for its unknown size
+
+// Nodes that compute with sizes: `x.view(x.size(0), -1)` is Shape, Gather, Unsqueeze and Concat
+// before its Reshape.
+class SizesReader : protected NodeReader {
  protected:
   using NodeReader::NodeReader;
+
+  // Whether the node is one of these; its result is in sizes_ then.
+  Result<bool> ReadSizes() {
+    const std::string& op = node_->op_type();
+    if (op != "Shape" && op != "Gather" && op != "Unsqueeze" && op != "Concat") return false;
+    const auto is_size = [&](const std::string& name) { return sizes_.contains(name); };
+    if (op != "Shape" && std::ranges::none_of(node_->input(), is_size)) return false;
+    LUCID_ASSIGN(Sizes sizes, op == "Shape"    ? Shape()
+                              : op == "Gather" ? Gather()
+                              : op == "Concat" ? Concat()
+                                               : OneSize());
+    sizes_[node_->output(0)] = std::move(sizes);
+    return true;
+  }
+
+  // The whole numbers of an input: a constant, or computed from sizes.
+  Result<Sizes> SizesAt(int input) const {
+    if (input < node_->input_size()) {
+      const auto found = sizes_.find(node_->input(input));
+      if (found != sizes_.end()) return found->second;
+    }
+    LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(input));
+    return Wholes(*tensor);
+  }
+
+  bool IsThere(const std::string& name) const {
+    return constants_.contains(name) || sizes_.contains(name) || axes_of_.contains(name);
+  }
+
+  std::map<std::string, Sizes> axes_of_;  // of each value of the chain, without the batch
+
+ private:
+  Result<Sizes> Shape() const {
+    LUCID_TRY(CheckAttributes({}));
+    const auto found = node_->input_size() == 1 ? axes_of_.find(node_->input(0)) : axes_of_.end();
+    if (found == axes_of_.end()) return Refuse("is not of a value of the chain");
+    Sizes sizes = found->second;
+    sizes.insert(sizes.begin(), kBatch);
+    return sizes;
+  }
+
+  Result<Sizes> Gather() const {
+    LUCID_TRY(CheckAttributes({{"axis", AttributeProto::INT}}));
+    LUCID_ASSIGN(const Sizes sizes, SizesAt(0));
+    LUCID_ASSIGN(const Sizes place, SizesAt(1));
+    const std::int64_t count = std::ssize(sizes);
+    if (node_->input_size() != 2 || Whole("axis", 0) != 0 || place.size() != 1 ||
+        place[0] < -count || place[0] >= count) {
+      return Refuse("takes something else than one of the sizes");
+    }
+    return Sizes{sizes[static_cast<std::size_t>(place[0] < 0 ? place[0] + count : place[0])]};
+  }
+
+  Result<Sizes> OneSize() const {
+    LUCID_ASSIGN(const Sizes sizes, SizesAt(0));
+    if (sizes.size() == 1) return sizes;
+    return Refuse("is not of one size");
+  }
+
+  Result<Sizes> Concat() const {
+    LUCID_TRY(CheckAttributes({{"axis", AttributeProto::INT}}));
+    Sizes all;
+    for (int i = 0; i < node_->input_size(); ++i) {
+      LUCID_ASSIGN(const Sizes sizes, SizesAt(i));
+      all.insert(all.end(), sizes.begin(), sizes.end());
+      if (all.size() > kMaxAxes) {
+        return Refuse(fmt::format("makes a list of more than {} sizes", kMaxAxes));
+      }
+    }
+    return all;
+  }
+
+  std::map<std::string, Sizes> sizes_;
+};
+
+// Nodes that only name the axes anew. A value is described by its axes after the first, which is
+// the batch; row-major order is our order of units, so reshaping moves nothing.
+class AxesReader : protected SizesReader {
+ protected:
+  using SizesReader::SizesReader;
 
   // The first input is the value the chain has reached; the others are constants.
   Status OnlyCurrent(int most_inputs) const {
@@ -177,8 +261,8 @@ class AxesReader : protected NodeReader {
   Status Reshape() {
     LUCID_TRY(OnlyCurrent(2));
     LUCID_TRY(CheckAttributes({{"allowzero", AttributeProto::INT}}));
-    LUCID_ASSIGN(const TensorProto* tensor, ConstantAt(1));
-    LUCID_ASSIGN(const Sizes shape, Wholes(*tensor));
+    LUCID_ASSIGN(Sizes shape, SizesAt(1));
+    if (!shape.empty() && shape[0] == kBatch) shape[0] = 0;  // kept
     if (shape.size() < 2 || shape[0] < -1 || shape[0] > 1 || Whole("allowzero", 0) != 0) {
       return Refuse("has to keep the batch axis");
     }
@@ -305,12 +389,14 @@ class ChainReader : AxesReader {
       }
       values *= size;
       axes_.push_back(size);
+      if (axes_.size() > kMaxAxes) return Refuse("its input has too many axes");
       if (values > fit_.inputs) break;
     }
     if (values != fit_.inputs) {
       return Refuse(
           fmt::format("its input has {} values, the data has {} features", values, fit_.inputs));
     }
+    axes_of_[current_] = axes_;
     return Ok();
   }
 
@@ -327,10 +413,12 @@ class ChainReader : AxesReader {
     if (softmax_ && op != "Identity" && op != "Constant") {
       return Refuse("comes after a Softmax or LogSoftmax, which may only be the end");
     }
-    if (node.output(0) == current_ || constants_.contains(node.output(0))) {
+    if (IsThere(node.output(0))) {
       return Refuse(fmt::format("its output {} is there already", Quoted(node.output(0))));
     }
     if (op == "Constant") return AddConstant();
+    LUCID_ASSIGN(const bool is_size, ReadSizes());
+    if (is_size) return Ok();
     if (op == "Identity" && node.input_size() == 1 && constants_.contains(node.input(0))) {
       constants_[node.output(0)] = constants_.at(node.input(0));
       return Ok();
@@ -354,7 +442,11 @@ class ChainReader : AxesReader {
     if (op == "Softmax" || op == "LogSoftmax") done = Softmax();
     if (op == "MatMul" || op == "Add" || op == "Relu") LUCID_TRY(CheckAttributes({}));
     LUCID_TRY(done);
+    if (axes_.size() > kMaxAxes) {
+      return Refuse(fmt::format("makes a value of more than {} axes", kMaxAxes));
+    }
     current_ = node.output(0);
+    axes_of_[current_] = axes_;
     return Ok();
   }
 

@@ -62,8 +62,21 @@ class Model {
     node_->set_name("/" + op + std::to_string(graph().node_size()));
     node_->add_input(last_);
     for (const std::string& name : constants) node_->add_input(name);
+    before_ = last_;
     last_ = "v" + std::to_string(graph().node_size());
     node_->add_output(last_);
+    return *this;
+  }
+  // A node beside the chain, or (output empty) on its end.
+  Model& Node(const std::string& op, const std::vector<std::string>& inputs,
+              const std::string& output = "") {
+    Then(op);
+    node_->clear_input();
+    for (const std::string& name : inputs) node_->add_input(name);
+    if (!output.empty()) {
+      node_->set_output(0, output);
+      last_ = before_;
+    }
     return *this;
   }
   Model& With(const std::string& name, std::int64_t value) {
@@ -106,7 +119,7 @@ class Model {
  private:
   onnx::ModelProto model_;
   onnx::NodeProto* node_ = nullptr;
-  std::string last_ = "x";
+  std::string last_ = "x", before_;
 };
 
 // 3 inputs, 2 hidden, 2 classes, as torch.onnx.export writes it.
@@ -155,6 +168,53 @@ TEST(Onnx, ConvolutionsWithReshapesAroundThem) {
     EXPECT_EQ(network->parameters[8], 60);
     EXPECT_EQ(network->parameters.back(), 0) << "no bias is a zero bias";
   }
+}
+
+// x.view(x.size(0), 1, x.size(1)) and y.view(x.size(0), -1) with a batch of any size.
+TEST(Onnx, SizesThatAreComputedAreFollowed) {
+  const auto model = [](std::int64_t first_place, std::int64_t minus_one) {
+    Model m({4});
+    m.Wholes("zero", {0}).Wholes("one", {1}).Wholes("minus", {minus_one});
+    m.Wholes("place", {first_place});
+    m.Floats("c.weight", {2, 1, 2}, 1).Floats("d.weight", {2, 6}, 5);
+    m.Node("Shape", {"x"}, "s").Node("Gather", {"s", "place"}, "n");
+    m.Node("Gather", {"s", "one"}, "width").Node("Unsqueeze", {"n"}, "n1").Ints("axes", {0});
+    m.Node("Concat", {"n1", "one", "width"}, "t").With("axis", 0);
+    m.Then("Reshape", {"t"}).Then("Conv", {"c.weight"}).Then("Relu");
+    m.Node("Concat", {"n1", "minus"}, "u").With("axis", 0);
+    return m.Then("Reshape", {"u"}).Then("Gemm", {"d.weight"}).With("transB", 1);
+  };
+  const auto network = model(0, -1).Read({4, 2, {}});
+  ASSERT_TRUE(network.ok()) << network.error().message;
+  EXPECT_EQ(network->architecture.Canonical(), "4 > conv 2 width 2 stride 1 > 2");
+  EXPECT_TRUE(model(-2, 6).Read({4, 2, {}}).ok()) << "the same, counted from the end";
+  // The batch has to stay where it is, and what is no size is none.
+  EXPECT_THAT(model(1, -1).Message({4, 2, {}}), HasSubstr("('Reshape')"));
+  EXPECT_THAT(model(2, -1).Message({4, 2, {}}), HasSubstr("('Gather')"));
+  EXPECT_THAT(model(0, 5).Message({4, 2, {}}), HasSubstr("the number of values"));
+  Model elsewhere({4});
+  elsewhere.Wholes("zero", {0}).Wholes("one", {1}).Floats("d.weight", {2, 4}, 5);
+  elsewhere.Node("Shape", {"x"}, "s").Node("Gather", {"s", "zero"}, "n");
+  elsewhere.Node("Concat", {"one", "n"}, "t").With("axis", 0).Then("Reshape", {"t"});
+  EXPECT_THAT(elsewhere.Message({4, 2, {}}), HasSubstr("does not keep the number of values"));
+  Model other({4});
+  EXPECT_THAT(other.Floats("w", {2, 4}, 0).Node("Shape", {"w"}, "s").Message({4, 2, {}}),
+              HasSubstr("is not of a value of the chain"));
+}
+
+// Each Concat doubles the list: a million sizes from twenty short nodes.
+TEST(Onnx, ListsOfSizesStayShort) {
+  Model doubling({4});
+  doubling.Node("Shape", {"x"}, "s0");
+  for (int i = 0; i < 20; ++i) {
+    const std::string s = fmt::format("s{}", i);
+    doubling.Node("Concat", {s, s}, fmt::format("s{}", i + 1)).With("axis", 0);
+  }
+  EXPECT_THAT(doubling.Message({4, 2, {}}), HasSubstr("a list of more than 64 sizes"));
+  Model axes({4});
+  axes.Wholes("many", {1, 2, 3, 4, 5, 6, 7, 8});
+  for (int i = 0; i < 10; ++i) axes.Then("Unsqueeze", {"many"});
+  EXPECT_THAT(axes.Message({4, 2, {}}), HasSubstr("a value of more than 64 axes"));
 }
 
 TEST(Onnx, TheConvolutionIsOurs) {

@@ -20,13 +20,6 @@ bool Meet(double lower, double& upper) {
   return true;
 }
 
-void Intersect(const std::vector<Interval>& known, PaddedArray& lower, PaddedArray& upper) {
-  for (std::size_t k = 0; k < known.size(); ++k) {
-    lower[k] = std::max(lower[k], known[k].lower);
-    upper[k] = std::min(upper[k], known[k].upper);
-  }
-}
-
 LinedLayer Lined(const DenseNetwork& network, const RegionFacts& facts, std::size_t m) {
   const RegionFacts::Layer& layer = facts.layers[m];
   return {&network.layers[m], nullptr, nullptr, &layer.lines, &layer.size, &layer.alive};
@@ -83,8 +76,7 @@ RegionFacts::RegionFacts(const DenseNetwork& network) : layers(network.hidden())
   }
 }
 
-bool FactFinder::Find(const Region& region, const Band* band, const std::vector<Interval>* sums,
-                      RegionFacts& facts) {
+bool FactFinder::Find(const Region& region, const Band* band, RegionFacts& facts) {
   facts.region = region;
   facts.band.reset();
   if (band != nullptr) facts.band = *band;
@@ -93,17 +85,17 @@ bool FactFinder::Find(const Region& region, const Band* band, const std::vector<
   for (std::int64_t j = 0; j < network_.inputs; ++j) {
     facts.x.Set(j, region.box[j].lower, region.box[j].upper);
   }
-  if (band == nullptr) return FindLayers(sums, facts);
+  if (band == nullptr) return FindLayers(facts);
   AddPhaseCuts(facts, /*member=*/false, network_.layers.front(), facts.cuts);
-  if (!FindLayers(sums, facts)) return false;
+  if (!FindLayers(facts)) return false;
   const std::size_t before = facts.cuts.count();
   if (!AddBandCuts(facts)) return false;
-  return facts.cuts.count() == before || FindLayers(sums, facts);
+  return facts.cuts.count() == before || FindLayers(facts);
 }
 
-bool FactFinder::FindLayers(const std::vector<Interval>* sums, RegionFacts& facts) {
+bool FactFinder::FindLayers(RegionFacts& facts) {
   for (std::size_t m = 0; m < facts.layers.size(); ++m) {
-    if (!FindLayer(m, m == 1 ? sums : nullptr, facts)) return false;
+    if (!FindLayer(m, facts)) return false;
   }
   return true;
 }
@@ -159,6 +151,11 @@ bool FactFinder::AddBandCuts(RegionFacts& facts) {
 
 // f = b + sum_k w_k z_k of the last hidden layer, least <= f <= most: each w_k z_k lies between
 // what the others leave. Says something where there are few of them.
+//
+// Rounding. f is a sum of at most units + 1 products, of which one is taken away again, so that
+// what is left is off by less than 3 gamma size; 16 are charged, as for rows. The other 13 cover
+// the roundings of w and of the quotient, too: they change it by at most 2^-51 of its size, which
+// is 2^-51 of |least| or |most| over |w|, and both numerators are at most 2 size.
 void FactFinder::NarrowByBand(RegionFacts& facts) const {
   RegionFacts::Layer& top = facts.layers.back();
   const Band& band = *facts.band;
@@ -198,11 +195,10 @@ void FactFinder::NarrowByBand(RegionFacts& facts) const {
   }
 }
 
-bool FactFinder::FindLayer(std::size_t m, const std::vector<Interval>* sums, RegionFacts& facts) {
+bool FactFinder::FindLayer(std::size_t m, RegionFacts& facts) {
   FindSums(m, facts);
   RegionFacts::Layer& layer = facts.layers[m];
   const std::int64_t units = layer.size.size();
-  if (sums != nullptr) Intersect(*sums, layer.lower, layer.upper);
   units_.clear();
   for (std::int64_t k = 0; k < units; ++k) {
     if (layer.lower[k] < 0 && layer.upper[k] > 0) units_.push_back(static_cast<std::int32_t>(k));
@@ -312,14 +308,14 @@ PairFacts::PairFacts(const DenseNetwork& of) : network(&of), layers(of.hidden())
 }
 
 bool FactFinder::Find(const RegionFacts& region, std::span<const float> parameters,
-                      const std::vector<Interval>* differences, PairFacts& facts) {
+                      PairFacts& facts) {
   Start(region, parameters, facts);
   member_cuts_.Clear();
   if (region.band) {
     AddPhaseCuts(region, /*member=*/true, facts.layers.front().member, member_cuts_);
   }
   for (std::size_t m = 0; m < facts.layers.size(); ++m) {
-    if (!FindLayer(m, m == 1 ? differences : nullptr, facts)) return false;
+    if (!FindLayer(m, facts)) return false;
   }
   return true;
 }
@@ -382,13 +378,11 @@ void FactFinder::FindDifferences(std::size_t m, PairFacts& facts) {
   }
 }
 
-bool FactFinder::FindLayer(std::size_t m, const std::vector<Interval>* differences,
-                           PairFacts& facts) {
+bool FactFinder::FindLayer(std::size_t m, PairFacts& facts) {
   FindDifferences(m, facts);
   const RegionFacts& region = *facts.region;
   PairFacts::Layer& layer = facts.layers[m];
   PairRanges& ranges = layer.ranges;
-  if (differences != nullptr) Intersect(*differences, ranges.a, ranges.b);
   units_.clear();
   for (std::int64_t k = 0; k < layer.units(); ++k) {
     const bool both_on = ranges.l[k] >= 0 && ranges.l[k] + ranges.a[k] >= 0;

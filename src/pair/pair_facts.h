@@ -79,22 +79,18 @@ class FactFinder {
  public:
   explicit FactFinder(const DenseNetwork& network) : network_(network) {}
 
-  // `sums`: what is known of N's second hidden layer for every input of the region, or null. False:
-  // the region holds no input (in the band).
-  bool Find(const Region& region, const Band* band, const std::vector<Interval>* sums,
-            RegionFacts& facts);
-  // `differences`: what is known of the second hidden layer's for every input of the region, or
-  // null. False: no input of the region has the member's phases.
-  bool Find(const RegionFacts& region, std::span<const float> parameters,
-            const std::vector<Interval>* differences, PairFacts& facts);
+  // False: the region holds no input (in the band).
+  bool Find(const Region& region, const Band* band, RegionFacts& facts);
+  // False: no input of the region has the member's phases.
+  bool Find(const RegionFacts& region, std::span<const float> parameters, PairFacts& facts);
   // Only intervals of every layer, by interval arithmetic alone, of an input in question or none:
   // a tenth of the time.
   void FindIntervals(const RegionFacts& region, std::span<const float> parameters,
                      PairFacts& facts);
 
  private:
-  bool FindLayers(const std::vector<Interval>* sums, RegionFacts& facts);
-  bool FindLayer(std::size_t m, const std::vector<Interval>* sums, RegionFacts& facts);
+  bool FindLayers(RegionFacts& facts);
+  bool FindLayer(std::size_t m, RegionFacts& facts);
   void FindSums(std::size_t m, RegionFacts& facts);
   void AddPhaseCuts(const RegionFacts& facts, bool member, const DenseLayer& first,
                     HalfSpaces& cuts) const;
@@ -102,7 +98,7 @@ class FactFinder {
   void NarrowByBand(RegionFacts& facts) const;
 
   void Start(const RegionFacts& region, std::span<const float> parameters, PairFacts& facts) const;
-  bool FindLayer(std::size_t m, const std::vector<Interval>* differences, PairFacts& facts);
+  bool FindLayer(std::size_t m, PairFacts& facts);
   void FindDifferences(std::size_t m, PairFacts& facts);
   void ChooseLines(const std::vector<char>& split, PairFacts::Layer& layer);
 

@@ -12,17 +12,14 @@ RegionBounder::RegionBounder(const Network& network)
     : network_(network), finder_(network_), work_(network_), no_pushes_(network_) {}
 
 Recycled<RegionFacts> RegionBounder::Enter(const Region& region, const Band* band) {
-  return regions_.Take(
-      [&] { return std::make_unique<RegionFacts>(network_); },
-      [&](RegionFacts& facts) { return finder_.Find(region, band, known_sums_, facts); });
+  return regions_.Take([&] { return std::make_unique<RegionFacts>(network_); },
+                       [&](RegionFacts& facts) { return finder_.Find(region, band, facts); });
 }
 
 Recycled<PairFacts> RegionBounder::Enter(const RegionFacts& region,
-                                         std::span<const float> parameters,
-                                         const std::vector<Interval>* differences) {
-  return pairs_.Take(
-      [&] { return std::make_unique<PairFacts>(network_); },
-      [&](PairFacts& facts) { return finder_.Find(region, parameters, differences, facts); });
+                                         std::span<const float> parameters) {
+  return pairs_.Take([&] { return std::make_unique<PairFacts>(network_); },
+                     [&](PairFacts& facts) { return finder_.Find(region, parameters, facts); });
 }
 
 RegionBounder::EnteredPair RegionBounder::EnterPair(const Region& region,

@@ -64,17 +64,10 @@ class RegionBounder {
   RegionBounder(const RegionBounder&) = delete;
   RegionBounder& operator=(const RegionBounder&) = delete;
 
-  // What is known of the sums of N's second hidden layer, for every input of all regions that are
-  // entered from now on (sum_ranges.h), or null. (A proof's checker does not know it.)
-  void KnowSums(const std::vector<Interval>* sums) { known_sums_ = sums; }
-
   // What is known of N over the region. None: the region holds no input (in the band).
   Recycled<RegionFacts> Enter(const Region& region, const Band* band = nullptr);
   // What is known of N and a member there. None: no input of the region has the member's phases.
-  // `differences`: what is known of the second hidden layer's, for every input of the region, or
-  // null.
-  Recycled<PairFacts> Enter(const RegionFacts& region, std::span<const float> parameters,
-                            const std::vector<Interval>* differences = nullptr);
+  Recycled<PairFacts> Enter(const RegionFacts& region, std::span<const float> parameters);
 
   // A region and a pair in it, entered at once; the pair needs the region to stay.
   struct EnteredPair {
@@ -137,7 +130,6 @@ class RegionBounder {
   FactFinder finder_;
   DualWork work_;
   const DualPoint no_pushes_;
-  const std::vector<Interval>* known_sums_ = nullptr;
   Recycler<RegionFacts> regions_;
   Recycler<PairFacts> pairs_;
 };

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "pair/sum_ranges.h"
 #include "support/pair_cases.h"
 
 namespace lucid {
@@ -315,46 +314,6 @@ TEST_P(Bounder, RestsAndLinesAreAboveWhatTheyStandFor) {
       }
     }
   }
-}
-
-// What a search knows of the second layer over all of the domain holds a region's leaks, too.
-TEST_P(Bounder, KnownRangesNeverCutOffALeak) {
-  if (GetParam().layers().size() < 3) GTEST_SKIP() << "one hidden layer";
-  int leaks = 0, smaller = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
-    Stream stream(seed, "known ranges");
-    Case made = RandomCase(GetParam(), stream);
-    SumRanger ranger(made.network, UnitBox(GetParam().inputs()));
-    ranger.Enter(made.member.parameters);
-    std::vector<Interval> sums, differences;
-    for (std::int64_t k = 0; k < ranger.units(); ++k) {
-      sums.push_back(ranger.NetworkSum(k, 100));
-      differences.push_back(ranger.MemberDifference(k, 100));
-    }
-    made.anchor = Samples(made, made.region, stream).back();
-    const Values values = ValuesAt(made, made.anchor);
-    if (!Leaks(made, values) || !InRegion(made.region, made.anchor, values)) continue;
-    ++leaks;
-    RegionBounder bounder(made.network);
-    const auto bound = [&](bool known) {
-      bounder.KnowSums(known ? &sums : nullptr);
-      const auto region = bounder.Enter(made.region);
-      EXPECT_TRUE(region) << "UNSOUND";
-      const auto pair =
-          bounder.Enter(*region, made.member.parameters, known ? &differences : nullptr);
-      EXPECT_TRUE(pair) << "UNSOUND";
-      Multipliers multipliers;
-      return bounder.Bound(*pair, made.question, multipliers, 5, -kInfinity).value;
-    };
-    const double without = bound(false), with = bound(true);
-    ASSERT_TRUE(AtOrAbove(with, values.f));
-    smaller += with < without - 1e-6;
-    EXPECT_EQ(bound(false), without) << "what was known left something behind";
-  }
-  EXPECT_GT(leaks, 0) << "the test has become easy";
-  const Layer& first = GetParam().layers()[0];  // of few units one relaxation is enough
-  if (first.positions == 1 && first.outputs > 3) EXPECT_GT(smaller, 0) << "it shows nowhere";
 }
 
 TEST_P(Bounder, DualInFloatsGivesTheBoundAgain) {

@@ -5,8 +5,11 @@
 #include <algorithm>
 
 #include "base/hasher.h"
+#include "random/wiped_vector.h"
 
 namespace lucid {
+
+void WipeMemory(void* bytes, std::size_t size) { sodium_memzero(bytes, size); }
 
 Result<Secret> Secret::FromEntropy() {
   if (sodium_init() < 0) return InternalError("libsodium finds no source of entropy");

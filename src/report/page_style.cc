@@ -75,7 +75,8 @@ margin:10px 6px}
 .game .bar i{position:absolute;left:0;top:0;bottom:0;border-radius:6px;background:var(--good)}
 .game .bar i.loud{background:var(--loud)}
 .game .bar u{position:absolute;top:-3px;bottom:-3px;width:0;border-left:2px dashed var(--text)}
-.game .bar b{position:absolute;right:8px;top:2px;font-size:14px;color:var(--text)}
+.game .bar b{position:absolute;right:4px;top:3px;padding:0 6px;border-radius:5px;line-height:20px;
+font-size:14px;color:var(--text);background:var(--card)}
 footer{margin-top:56px;color:var(--quiet);font-size:14px}
 @media (max-width:600px){
 main{padding:28px 16px 48px}h1{font-size:26px}.lede{font-size:17px}

@@ -24,6 +24,7 @@ class AdminSite : public Site {
 
   std::optional<Response> Admit(Exchange& exchange) const override;
   void Answer(Exchange& exchange, std::string_view body, Reply reply) const override;
+  void OnSend(const Exchange&, const Response&) const override {}
 
  private:
   bool IsOurs(std::string_view host) const;

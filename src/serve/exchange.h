@@ -1,7 +1,6 @@
 // A request and its answer, whatever carried them: between connections and sites.
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,10 +23,14 @@ struct RequestHead {
   std::string_view path;  // without the query
   std::string_view content_type, content_encoding;
   std::string_view authorization, api_key;
-  std::string_view host;          // with its port; empty: none
-  bool has_body_length = false;   // Content-Length or chunked
-  bool binary_extension = false;  // Inference-Header-Content-Length is there
-  std::string_view peer;          // address
+  std::string_view host;         // with its port; empty: none
+  bool has_body_length = false;  // Content-Length or chunked
+  bool from_page = false;        // a browser sends this for a page: Origin or Sec-Fetch-Site
+  // Inference-Header-Content-Length: where the JSON ends and binary data begins. Empty if the field
+  // is there twice.
+  std::optional<std::string_view> json_length;
+  std::string_view peer;          // NetworkOf its address
+  std::string_view trace_parent;  // of W3C Trace Context, as it should be; or empty
 };
 
 struct Response {
@@ -35,6 +38,7 @@ struct Response {
   std::string body;
   std::string_view content_type = "application/json";
   std::vector<std::pair<std::string_view, std::string>> fields;  // beside the usual ones
+  std::int64_t rows = 0, noised = 0;  // for Metrics, and for nothing that a client can see
 };
 
 // {"error": message}, always one printable line.
@@ -47,11 +51,13 @@ std::string JsonText(std::string_view text);
 // One request on its way through a site.
 struct Exchange {
   RequestHead head;
-  boost::asio::any_io_executor executor;  // of the connection that reads and answers this request
   Endpoint endpoint = Endpoint::kOther;
-  Client client;                      // who asks; account empty: nobody was asked for
-  std::int64_t rows = 0, noised = 0;  // for Metrics, and for nothing that a client can see
+  Client client;  // who asks; account empty: nobody was asked for
 };
+
+inline bool IsForLabels(Endpoint endpoint) {
+  return endpoint == Endpoint::kInfer || endpoint == Endpoint::kPredict;
+}
 
 // What a port answers with. Thread-safe.
 class Site {
@@ -67,8 +73,12 @@ class Site {
 
   // This is called before the body is read. A response ends the exchange.
   virtual std::optional<Response> Admit(Exchange& exchange) const = 0;
-  // Requires: Admit had nothing to say; exchange, body and site live until `reply` is dropped.
+  // Requires: Admit had nothing to say; exchange, body and site live, and stay as they are, until
+  // `reply` is dropped.
   virtual void Answer(Exchange& exchange, std::string_view body, Reply reply) const = 0;
+  // The response to an exchange that was to be answered leaves now, which may be long after `reply`
+  // was called: what a client may know of it, it may know from here on.
+  virtual void OnSend(const Exchange& exchange, const Response& response) const = 0;
 };
 
 }  // namespace lucid

@@ -26,11 +26,15 @@ namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using TlsStream = asio::ssl::stream<StrandSocket>;
+using Parser = http::request_parser<http::string_body>;
 
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 // How long the other side may take to close after the last answer.
 constexpr std::chrono::seconds kLinger{2};
+// How long a connection beyond the limit has to ask for health.
+constexpr std::chrono::seconds kProbeTime{1};
+constexpr std::string_view kTooManyConnections = "too many connections";
 
 std::chrono::nanoseconds Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -66,6 +70,97 @@ Response ResponseTo(const ErrorCode& error, const ServeLimits& limits) {
   return ErrorResponse(400, fmt::format("not a valid HTTP request: {}", error.message()));
 }
 
+// Whether this is what version 00 of W3C Trace Context says: 00-TRACE-PARENT-FLAGS in hex, no id 0.
+// Nothing else may come into the log and back to the client.
+bool IsTraceParent(std::string_view text) {
+  constexpr std::string_view kForm = "00-tttttttttttttttttttttttttttttttt-pppppppppppppppp-ff";
+  if (text.size() != kForm.size() || !text.starts_with("00-")) return false;
+  for (std::size_t i = 3; i < text.size(); ++i) {
+    const bool hex = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+    if (kForm[i] == '-' ? text[i] != '-' : !hex) return false;
+  }
+  const auto zero = [&](std::size_t begin, std::size_t length) {
+    return text.substr(begin, length).find_first_not_of('0') == std::string_view::npos;
+  };
+  return !zero(3, 32) && !zero(36, 16);
+}
+
+RequestHead HeadOf(const Parser& parser, std::string_view peer) {
+  const auto& request = parser.get();
+  const std::string_view target = View(request.target());
+  RequestHead head;
+  head.method = MethodOf(request.method());
+  head.method_name = View(request.method_string()).substr(0, 16);
+  head.path = target.substr(0, target.find('?'));
+  head.content_type = View(request[http::field::content_type]);
+  head.content_encoding = View(request[http::field::content_encoding]);
+  head.authorization = View(request[http::field::authorization]);
+  head.api_key = View(request["X-API-Key"]);
+  head.host = View(request[http::field::host]);
+  if (const auto times = request.count("Inference-Header-Content-Length"); times > 0) {
+    head.json_length = times > 1 ? "" : View(request["Inference-Header-Content-Length"]);
+  }
+  head.from_page = request.count("Origin") > 0 || request.count("Sec-Fetch-Site") > 0;
+  head.has_body_length = parser.chunked() || parser.content_length().has_value();
+  head.peer = peer;
+  const std::string_view trace = View(request["traceparent"]);
+  if (request.count("traceparent") == 1 && IsTraceParent(trace)) head.trace_parent = trace;
+  return head;
+}
+
+// Where the body ends is not known for sure, so the connection cannot go on: another program
+// between here and the client may see another end, and then another request behind it.
+std::optional<Response> CheckFraming(const Parser& parser, bool folded) {
+  const auto& request = parser.get();
+  if (folded) {
+    return ErrorResponse(400, "a field must not go on in another line");
+  }
+  const auto coding = request.find(http::field::transfer_encoding);
+  if (coding == request.end()) return std::nullopt;
+  if (request.version() < 11) {
+    return ErrorResponse(400, "an HTTP/1.0 request must not have a Transfer-Encoding");
+  }
+  if (boost::beast::iequals(coding->value(), "chunked")) return std::nullopt;
+  return ErrorResponse(501, "the only transfer coding that is understood is chunked");
+}
+
+// What HTTP asks of every request, whatever it wants.
+std::optional<Response> CheckHead(const Parser& parser) {
+  const auto& request = parser.get();
+  if (request.version() == 11 && request.count(http::field::host) != 1) {
+    return ErrorResponse(400, "an HTTP/1.1 request must have one Host field");
+  }
+  if (request.count(http::field::content_encoding) > 1) {
+    return ErrorResponse(400, "a request must have at most one Content-Encoding field");
+  }
+  const auto expect = request.find(http::field::expect);
+  if (expect != request.end() && !boost::beast::iequals(expect->value(), "100-continue")) {
+    return ErrorResponse(417, "the only expectation that can be met is 100-continue");
+  }
+  const HttpMethod method = MethodOf(request.method());
+  const bool has_body = parser.chunked() || parser.content_length().value_or(0) > 0;
+  if (has_body && (method == HttpMethod::kGet || method == HttpMethod::kHead)) {
+    return ErrorResponse(400, "a GET or HEAD request must not have a body");
+  }
+  return std::nullopt;
+}
+
+// Looks for lines that go on in the next one (a line that begins with a blank), in a head that
+// comes in parts. Parsers of HTTP disagree about them.
+class FoldFinder {
+ public:
+  void Look(std::string_view bytes) {
+    for (const char c : bytes) {
+      found_ = found_ || (after_line_ && (c == ' ' || c == '\t'));
+      after_line_ = c == '\n';
+    }
+  }
+  bool found() const { return found_; }
+
+ private:
+  bool found_ = false, after_line_ = false;
+};
+
 // Every response is for one client at one time, holds no script, and is what it says.
 constexpr std::string_view kUsualFields =
     "Cache-Control: no-store\r\n"
@@ -79,6 +174,7 @@ constexpr std::string_view kOnlyTls = "Strict-Transport-Security: max-age=315360
 
 struct Framing {
   bool tls = false, keep_alive = true, http_1_0 = false, head_only = false;
+  std::string_view trace_parent = {};
 };
 
 // The Date field's value, worked out once a second and thread.
@@ -106,6 +202,9 @@ void Encode(const Response& response, const Framing& framing, std::string& out) 
   }
   if (!has_policy) out += kUsualPolicy;
   if (framing.tls) out += kOnlyTls;
+  if (!framing.trace_parent.empty()) {
+    out.append("traceparent: ").append(framing.trace_parent).append("\r\n");
+  }
   if (!framing.keep_alive) {
     out += "Connection: close\r\n";
   } else if (framing.http_1_0) {
@@ -123,21 +222,19 @@ class HttpConnection final : public Connection,
 
   // The caller adds the connection to `worker` and then starts it on its strand.
   HttpConnection(Worker& worker, Port port, std::string peer,
-                 std::shared_ptr<asio::ssl::context> tls, ConnectionSlot slot, Stream stream)
+                 std::shared_ptr<asio::ssl::context> tls, std::optional<Place> place, Stream stream)
       : worker_(worker),
-        slot_(std::move(slot)),
+        place_(std::move(place)),
         limits_(worker.options().limits),
         port_(port),
         peer_(std::move(peer)),
         tls_(std::move(tls)),
         stream_(std::move(stream)),
         buffer_(static_cast<std::size_t>(limits_.header_bytes) + kReadBytes) {}
-  ~HttpConnection() override {
-    EndRequest();
-    worker_.Remove(*this);
-  }
+  ~HttpConnection() override { worker_.Remove(*this); }
 
   void Start() {
+    AwaitRest(peer_);
     if constexpr (kTls) {
       deadline_ = Clock::now() + HeadTime();
       stream_.async_handshake(asio::ssl::stream_base::server,
@@ -154,13 +251,20 @@ class HttpConnection final : public Connection,
   void Expire() override {
     if (state_ == State::kAnswering) {
       // What was charged is paid for: the same rows, asked again, cost nothing.
-      return Send(NotNow("the answer took too long"), /*close=*/true);
+      return SendAnswer(NotNow("the answer took too long"), /*close=*/true);
     }
-    if (state_ != State::kReading || expired_) return Close();
-    expired_ = true;                     // the read ends with an error, and the answer is 408
-    deadline_ = Clock::now() + kLinger;  // whatever becomes of the read
-    ErrorCode ignored;
-    stream_.lowest_layer().cancel(ignored);
+    const bool told = state_ == State::kReading || (state_ == State::kIdle && is_probe());
+    if (!told || ending_) return Close();
+    EndReading(is_probe() ? NotNow(kTooManyConnections)
+                          : ErrorResponse(408, "the request took too long"));
+  }
+
+  void Drop() override {
+    if (is_probe()) return Close();
+    if (state_ == State::kReading && !ending_) {
+      return EndReading(NotNow("too many requests that do not end"));
+    }
+    if (state_ == State::kHandshake || (state_ == State::kIdle && answered_ == 0)) Close();
   }
 
   void CloseIfIdle() override {
@@ -176,6 +280,7 @@ class HttpConnection final : public Connection,
   void Close() override {
     ErrorCode ignored;
     stream_.lowest_layer().close(ignored);
+    half_open_.reset();
   }
 
  private:
@@ -218,18 +323,43 @@ class HttpConnection final : public Connection,
   };
 
   std::chrono::nanoseconds HeadTime() const {
-    return Seconds(std::min(limits_.head_seconds, limits_.request_seconds));
+    const auto time = Seconds(std::min(limits_.head_seconds, limits_.request_seconds));
+    return is_probe() ? std::min<std::chrono::nanoseconds>(time, kProbeTime) : time;
+  }
+  bool is_probe() const { return !place_.has_value(); }
+
+  // From here on this is one of those who keep the server waiting: of `client`, an address or, once
+  // it is known, an API key. A probe is one until its socket is closed, whatever it does.
+  void AwaitRest(std::string_view client) {
+    if (port_ != Port::kPublic || (is_probe() && half_open_)) return;
+    half_open_.reset();  // it is one of these once, and must not drop itself
+    half_open_.emplace((is_probe() ? worker_.probes() : worker_.half_open())
+                           .Enter(client, [weak = this->weak_from_this()] {
+                             const auto self = weak.lock();
+                             if (self == nullptr) return;
+                             asio::post(self->strand(), [self] { self->Drop(); });
+                           }));
+  }
+
+  // The read that waits ends with an error, and then this is the answer.
+  void EndReading(Response response) {
+    ending_ = std::move(response);
+    deadline_ = Clock::now() + kLinger;  // whatever becomes of the read
+    ErrorCode ignored;
+    stream_.lowest_layer().cancel(ignored);
   }
 
   void AwaitRequest() {
     state_ = State::kIdle;
     deadline_ = Clock::now() + (worker_.draining() ? kLinger : Seconds(limits_.idle_seconds));
+    if (is_probe()) deadline_ = Clock::now() + kProbeTime;
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(static_cast<std::uint64_t>(limits_.body_bytes));
     exchange_ = {};
     has_head_ = wants_continue_ = false;
     head_bytes_ = 0;
+    folds_ = {};
     buffer_.size() > 0 ? OnBytes() : Read();
   }
 
@@ -241,13 +371,14 @@ class HttpConnection final : public Connection,
       return Send(ErrorResponse(431, "a chunk's extension or the trailer is too long"),
                   /*close=*/true);
     }
+    if (state_ == State::kReading && !half_open_) AwaitRest(peer_);
     stream_.async_read_some(
         buffer_.prepare(std::min(kReadBytes, room)),
         [self = this->shared_from_this()](const ErrorCode& error, std::size_t bytes) {
           self->buffer_.commit(bytes);
-          if (!error && !self->expired_) return self->OnBytes();
-          if (self->expired_) {
-            self->Send(ErrorResponse(408, "the request took too long"), /*close=*/true);
+          if (!error && !self->ending_) return self->OnBytes();
+          if (self->ending_) {
+            self->Send(*std::exchange(self->ending_, std::nullopt), /*close=*/true);
           } else if (error == asio::error::eof && self->state_ == State::kReading) {
             self->Send(ErrorResponse(400, "the request ended in the middle"), /*close=*/true);
           } else {
@@ -271,60 +402,44 @@ class HttpConnection final : public Connection,
       error = http::error::header_limit;
     }
     if (error) return Send(ResponseTo(error, limits_), /*close=*/true);
-    if (!has_head_) {
+    const bool first = !has_head_;
+    if (first) {
       has_head_ = true;
-      ReadHead();
       if (!Admit()) return;
       deadline_ = begun_ + Seconds(limits_.request_seconds);
       parser_->eager(true);
       if (!parser_->is_done() && buffer_.size() > 0) error = Parse();
       if (error) return Send(ResponseTo(error, limits_), /*close=*/true);
     }
-    if (!parser_->is_done()) return ReadBody();
-    Answer();
+    if (parser_->is_done()) return Answer();
+    if (first && !exchange_.client.sender.empty()) AwaitRest(exchange_.client.sender);
+    ReadBody();
   }
 
   // The head alone, at first; everything that is there as soon as the parser is eager.
   ErrorCode Parse() {
     ErrorCode error;
     const std::size_t bytes = parser_->put(buffer_.data(), error);
+    if (!has_head_) {
+      folds_.Look({static_cast<const char*>(buffer_.data().data()), bytes});
+      head_bytes_ += bytes;
+    }
     buffer_.consume(bytes);
-    if (!has_head_) head_bytes_ += bytes;
     return error == http::error::need_more ? ErrorCode() : error;
   }
   std::size_t HeadLimit() const { return static_cast<std::size_t>(limits_.header_bytes); }
 
-  void ReadHead() {
-    const auto& request = parser_->get();
-    const std::string_view target = View(request.target());
-    RequestHead& head = exchange_.head;
-    head.method = MethodOf(request.method());
-    head.method_name = View(request.method_string()).substr(0, 16);
-    head.path = target.substr(0, target.find('?'));
-    head.content_type = View(request[http::field::content_type]);
-    head.content_encoding = View(request[http::field::content_encoding]);
-    head.authorization = View(request[http::field::authorization]);
-    head.api_key = View(request["X-API-Key"]);
-    head.host = View(request[http::field::host]);
-    head.binary_extension = request.count("Inference-Header-Content-Length") > 0;
-    head.has_body_length = parser_->chunked() || parser_->content_length().has_value();
-    head.peer = peer_;
-    exchange_.executor = stream_.get_executor();
-  }
-
   // False: an answer is on its way already.
   bool Admit() {
-    const auto& request = parser_->get();
-    const auto coding = request.find(http::field::transfer_encoding);
-    if (coding != request.end() && !boost::beast::iequals(coding->value(), "chunked")) {
-      // It is not known where the body ends, so the connection cannot go on.
-      Send(ErrorResponse(501, "the only transfer coding that is understood is chunked"),
-           /*close=*/true);
+    exchange_.head = HeadOf(*parser_, peer_);
+    if (const auto refusal = CheckFraming(*parser_, folds_.found())) {
+      Send(*refusal, /*close=*/true);
       return false;
     }
-    std::optional<Response> refusal = CheckHead();
+    std::optional<Response> refusal = CheckHead(*parser_);
     if (!refusal) refusal = site().Admit(exchange_);
-    if (!refusal && !TakePlace()) refusal = NotNow("too many requests at once");
+    const bool health = exchange_.endpoint == Endpoint::kHealth;
+    if (is_probe() && !health) refusal = NotNow(kTooManyConnections);
     if (refusal) {
       // If all of the body has come, too, the connection can go on.
       parser_->eager(true);
@@ -332,33 +447,8 @@ class HttpConnection final : public Connection,
       Send(*refusal, /*close=*/!parser_->is_done());
       return false;
     }
-    wants_continue_ = request.count(http::field::expect) > 0;
+    wants_continue_ = parser_->get().count(http::field::expect) > 0;
     return true;
-  }
-
-  // What HTTP asks of every request, whatever it wants.
-  std::optional<Response> CheckHead() const {
-    const auto& request = parser_->get();
-    if (request.version() == 11 && request.count(http::field::host) != 1) {
-      return ErrorResponse(400, "an HTTP/1.1 request must have one Host field");
-    }
-    const auto expect = request.find(http::field::expect);
-    if (expect != request.end() && !boost::beast::iequals(expect->value(), "100-continue")) {
-      return ErrorResponse(417, "the only expectation that can be met is 100-continue");
-    }
-    const HttpMethod method = exchange_.head.method;
-    const bool has_body = parser_->chunked() || parser_->content_length().value_or(0) > 0;
-    if (has_body && (method == HttpMethod::kGet || method == HttpMethod::kHead)) {
-      return ErrorResponse(400, "a GET or HEAD request must not have a body");
-    }
-    return std::nullopt;
-  }
-
-  // One of the requests that may be in flight at once; the admin port needs none.
-  bool TakePlace() {
-    if (port_ != Port::kPublic) return true;
-    in_flight_ = true;
-    return ++worker_.metrics().requests_in_flight <= limits_.requests;
   }
 
   void ReadBody() {
@@ -372,6 +462,11 @@ class HttpConnection final : public Connection,
   const Site& site() const { return *service_->sites[static_cast<std::size_t>(port_)]; }
 
   void Answer() {
+    if (!is_probe()) half_open_.reset();
+    if (IsForLabels(exchange_.endpoint)) {
+      request_place_ = worker_.request_places().Take(exchange_.client.sender);
+      if (!request_place_) return Send(NotNow("too many requests at once"), /*close=*/false);
+    }
     state_ = State::kAnswering;
     received_ = Clock::now();
     deadline_ = received_ + Seconds(limits_.request_seconds);
@@ -388,28 +483,34 @@ class HttpConnection final : public Connection,
   // seen from outside.
   void SendAtLatencyFloor(Response response) {
     const auto floor = Seconds(worker_.options().latency_floor);
-    const bool labels =
-        exchange_.endpoint == Endpoint::kInfer || exchange_.endpoint == Endpoint::kPredict;
-    if (floor.count() == 0 || !labels) return Send(response, /*close=*/false);
+    if (floor.count() == 0 || !IsForLabels(exchange_.endpoint))
+      return SendAnswer(response, /*close=*/false);
     const auto steps = (Clock::now() - received_) / floor + 1;
     state_ = State::kSending;
     deadline_ = received_ + steps * floor + Seconds(limits_.request_seconds);
     delay_.emplace(stream_.get_executor(), received_ + steps * floor);
     delay_->async_wait([self = this->shared_from_this(), response = std::move(response)](
-                           const ErrorCode&) { self->Send(response, /*close=*/false); });
+                           const ErrorCode&) { self->SendAnswer(response, /*close=*/false); });
+  }
+
+  void SendAnswer(const Response& response, bool close) {
+    site().OnSend(exchange_, response);
+    Send(response, close);
   }
 
   void Send(const Response& response, bool close) {
     state_ = State::kSending;
-    expired_ = false;
+    if (!is_probe()) half_open_.reset();
     deadline_ = Clock::now() + Seconds(limits_.request_seconds);
-    close_ = close || worker_.closing() || !has_head_ || !parser_->get().keep_alive();
+    close_ = close || is_probe() || worker_.closing() || !has_head_ || !parser_->get().keep_alive();
     const Framing framing{kTls, !close_, has_head_ && parser_->get().version() == 10,
-                          exchange_.head.method == HttpMethod::kHead};
+                          exchange_.head.method == HttpMethod::kHead, exchange_.head.trace_parent};
     out_.clear();
     Encode(response, framing, out_);
     status_ = response.status;
-    EndRequest();  // what the other side sees of it, it sees after that
+    rows_ = response.rows;
+    noised_ = response.noised;
+    request_place_.reset();  // what the other side sees of it, it sees after that
     asio::async_write(stream_, asio::buffer(out_),
                       [self = this->shared_from_this()](const ErrorCode& error, std::size_t) {
                         self->OnSent(error);
@@ -428,19 +529,16 @@ class HttpConnection final : public Connection,
   void Record() {
     const auto now = Clock::now();
     if (port_ != Port::kPublic) return;
-    worker_.metrics().Count(
-        {exchange_.endpoint, status_, now - begun_, exchange_.rows, exchange_.noised}, now);
+    worker_.metrics().Count({exchange_.endpoint, status_, now - begun_, rows_, noised_}, now);
     worker_.log().Access({exchange_.head.method_name, exchange_.endpoint, status_, out_.size(),
-                          now - begun_, exchange_.client.account});
-  }
-
-  void EndRequest() {
-    if (std::exchange(in_flight_, false)) --worker_.metrics().requests_in_flight;
+                          now - begun_, exchange_.client.account, exchange_.head.trace_parent});
   }
 
   // Closing a socket that has unread bytes would reset the connection, and the answer might be lost
   // with it: say that this was all, and read until the other side closes.
+  // Nobody waits so for a probe, which has been told what it asked for.
   void FinishConnection() {
+    if (is_probe()) return Close();
     state_ = State::kClosing;
     deadline_ = Clock::now() + kLinger;
     if constexpr (kTls) {
@@ -462,53 +560,57 @@ class HttpConnection final : public Connection,
   }
 
   Worker& worker_;
-  const ConnectionSlot slot_;
+  const std::optional<Place> place_;  // none: one too many
   const ServeLimits& limits_;
   const Port port_;
   const std::string peer_;
   const std::shared_ptr<asio::ssl::context> tls_;  // outlives the stream
   Stream stream_;
   boost::beast::flat_buffer buffer_;
-  std::optional<http::request_parser<http::string_body>> parser_;
+  std::optional<Parser> parser_;
+  FoldFinder folds_;                        // of this request's head
   std::shared_ptr<const Service> service_;  // of this request
   Exchange exchange_;
+  std::optional<HalfOpen::Entry> half_open_;
+  std::optional<Place> request_place_;
+  std::optional<Response> ending_;  // what is sent as soon as the read that waits has ended
   std::optional<asio::steady_timer> delay_;
   std::string out_;
   Clock::time_point begun_, received_;
   State state_ = State::kHandshake;
   std::size_t head_bytes_ = 0;
   int status_ = 0;
+  std::int64_t rows_ = 0, noised_ = 0;  // of the response
   std::int64_t answered_ = 0;
   bool has_head_ = false, wants_continue_ = false;
-  bool in_flight_ = false, expired_ = false, close_ = false;
+  bool close_ = false;
 };
 
 }  // namespace
 
-void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, ConnectionSlot slot) {
+void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, std::string client,
+                         std::optional<Place> place) {
   ErrorCode error;
-  const Tcp::endpoint peer = socket.remote_endpoint(error);
-  if (!error) socket.set_option(Tcp::no_delay(true), error);
+  socket.set_option(Tcp::no_delay(true), error);
   if (error) return;  // it is gone already
-  std::string address = peer.address().to_string();
   const auto start = [&worker](const auto& connection) {
     worker.Add(connection);
     asio::post(connection->strand(), [connection] { connection->Start(); });
   };
   const auto tls = worker.service()->tls;
   if (port == Port::kPublic && tls != nullptr) {
-    start(std::make_shared<HttpConnection<TlsStream>>(worker, port, std::move(address), tls,
-                                                      std::move(slot),
+    start(std::make_shared<HttpConnection<TlsStream>>(worker, port, std::move(client), tls,
+                                                      std::move(place),
                                                       TlsStream(std::move(socket), *tls)));
   } else {
-    start(std::make_shared<HttpConnection<StrandSocket>>(worker, port, std::move(address), nullptr,
-                                                         std::move(slot), std::move(socket)));
+    start(std::make_shared<HttpConnection<StrandSocket>>(worker, port, std::move(client), nullptr,
+                                                         std::move(place), std::move(socket)));
   }
 }
 
 std::string TooManyConnections() {
   std::string out;
-  Encode(NotNow("too many connections"), {.keep_alive = false}, out);
+  Encode(NotNow(kTooManyConnections), {.keep_alive = false}, out);
   return out;
 }
 

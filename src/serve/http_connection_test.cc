@@ -33,9 +33,12 @@ class FakeSite : public Site {
   using Behaviour = std::function<void(Reply)>;
   explicit FakeSite(Behaviour behaviour) : behaviour_(std::move(behaviour)) {}
   std::optional<Response> Admit(Exchange&) const override { return std::nullopt; }
-  void Answer(Exchange&, std::string_view, Reply reply) const override {
+  void Answer(Exchange& exchange, std::string_view, Reply reply) const override {
+    const std::string peer(exchange.head.peer);
+    if (peer.ends_with("/64")) return reply({.status = 200, .body = peer});
     behaviour_(std::move(reply));
   }
+  void OnSend(const Exchange&, const Response&) const override {}
 
  private:
   Behaviour behaviour_;
@@ -81,11 +84,11 @@ class HttpConnectionTest : public testing::Test {
         std::make_shared<FakeSite>(std::move(behaviour));
     current_.Set(std::move(service));
   }
-  void Serve(FakeSite::Behaviour behaviour) {
+  void Serve(FakeSite::Behaviour behaviour, const char* address = "127.0.0.1:0") {
     SetSite(std::move(behaviour));
     worker_.emplace(options_, current_, metrics_, *log_);
-    auto listener = Listener::Open("127.0.0.1:0", Port::kPublic, *worker_,
-                                   ConnectionSlots::Create(8, 8, metrics_.connections_open));
+    auto listener = Listener::Open(address, Port::kPublic, *worker_,
+                                   Places::Create(8, 8, metrics_.connections_open));
     ASSERT_TRUE(listener.ok());
     listener_ = *std::move(listener);
     listener_->Start();
@@ -133,6 +136,12 @@ TEST_F(HttpConnectionTest, AnAnswerThatTakesTooLongIs503AndItsPlaceComesBack) {
 
   kept.get_future().get()(Response{});  // too late, and on another thread
   EXPECT_EQ(Client(Address()).Ask().result_int(), 200) << "the server goes on";
+}
+
+// Rates and turns are of it: whoever has one address of a /64 network has all of them.
+TEST_F(HttpConnectionTest, ThePeerOfIpv6IsItsNetwork) {
+  Serve([](Site::Reply reply) { reply(Response{}); }, "[::1]:0");
+  EXPECT_EQ(Client(Address()).Ask().body(), "::/64");
 }
 
 TEST_F(HttpConnectionTest, AThrowInASiteIs500AndTheConnectionGoesOn) {

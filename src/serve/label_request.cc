@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <optional>
@@ -19,6 +21,8 @@ using Value = JsonTape::Value;
 
 constexpr std::string_view kEncodedTensor = "input";
 constexpr std::string_view kLabelTensor = "label";
+constexpr std::string_view kTexts = "BYTES";
+constexpr std::string_view kNotFinite = "every feature must be a finite float32 number";
 constexpr std::size_t kLongestId = 256;
 
 Error InRow(std::int64_t row, std::string_view what) {
@@ -42,24 +46,57 @@ float ToFloat(std::string_view number) {
   return std::abs(wide) < 1 ? 0 : std::numeric_limits<float>::quiet_NaN();
 }
 
+// The value of an IEEE 754 half-precision number.
+float HalfToFloat(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float size = std::numeric_limits<float>::infinity();
+  if (exponent == 31 && fraction != 0) size = std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0) size = std::ldexp(static_cast<float>(fraction), -24);
+  if (exponent > 0 && exponent < 31) {
+    size = std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+// A tensor's value out of its little-endian bytes. Requires: sizeof(T) bytes.
+template <typename T>
+T FromBytes(const char* bytes) {
+  static_assert(std::endian::native == std::endian::little);
+  T value{};
+  std::memcpy(&value, bytes, sizeof(T));
+  return value;
+}
+
 // The tensor types of the protocol that are numbers; `low` and `high` of whole ones.
 struct NumberType {
   std::string_view name;
-  bool whole = false;
+  std::size_t bytes = 0;                  // of one value
+  double (*real)(const char*) = {};       // its value, of types that are not whole
+  std::string (*text)(const char*) = {};  // its decimal text, of whole types
   std::int64_t low = 0;
   std::uint64_t high = 0;
+
+  bool whole() const { return real == nullptr; }
 };
 
 template <typename T>
 constexpr NumberType Whole(std::string_view name) {
   using Limits = std::numeric_limits<T>;
-  return {name, true, static_cast<std::int64_t>(Limits::min()),
+  return {name,
+          sizeof(T),
+          nullptr,
+          [](const char* bytes) { return std::to_string(FromBytes<T>(bytes)); },
+          static_cast<std::int64_t>(Limits::min()),
           static_cast<std::uint64_t>(Limits::max())};
 }
 
+constexpr std::string_view kHalf = "FP16";
+
 constexpr NumberType kNumberTypes[] = {
-    {"FP32"},
-    {"FP64"},
+    {kHalf, 2,
+     [](const char* bytes) -> double { return HalfToFloat(FromBytes<std::uint16_t>(bytes)); }},
+    {"FP32", 4, [](const char* bytes) -> double { return FromBytes<float>(bytes); }},
+    {"FP64", 8, [](const char* bytes) { return FromBytes<double>(bytes); }},
     Whole<std::int8_t>("INT8"),
     Whole<std::int16_t>("INT16"),
     Whole<std::int32_t>("INT32"),
@@ -87,6 +124,16 @@ bool Fits(std::string_view number, const NumberType& type) {
   return code == std::errc() && stop == end && value <= type.high;
 }
 
+// A whole number from 0 to 2^63 - 1, or nothing.
+std::optional<std::int64_t> WholeNumber(const Value& item) {
+  constexpr NumberType kSize = Whole<std::int64_t>("INT64");
+  const std::string_view text = item.IsNumber() ? item.text() : std::string_view("-");
+  if (text.starts_with('-') || !Fits(text, kSize)) return std::nullopt;
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 bool IsTrue(const Value& object, std::string_view key) {
   const auto member = Find(object, key);
   return member && member->kind() == JsonTape::Kind::kTrue;
@@ -102,16 +149,23 @@ bool IsNested(const Value& list) {
   return nested;
 }
 
-Error NoBinaryData() {
-  return InvalidInput("the binary data extension is not supported: send and ask for JSON data");
+// What Triton's clients may ask of a tensor, and what this server does not have.
+Status CheckParameters(const std::optional<Value>& parameters, std::string_view tensor) {
+  if (!parameters) return Ok();
+  for (const char* unknown : {"shared_memory_region", "classification"}) {
+    if (Find(*parameters, unknown)) {
+      return InvalidInput(
+          fmt::format("{}: the parameter '{}' is not supported", Quoted(tensor), unknown));
+    }
+  }
+  return Ok();
 }
 
-// Outputs that are asked for: "label", or nothing.
-Status CheckOutputs(const Value& root) {
-  if (const auto parameters = Find(root, "parameters");
-      parameters && IsTrue(*parameters, "binary_data_output")) {
-    return NoBinaryData();
-  }
+// Outputs that are asked for: "label", or nothing, which means the same. Sets whether it is wanted
+// as bytes: the output's own parameter counts, and without one that of the request.
+Status ReadOutputs(const Value& root, bool& binary) {
+  const auto of_request = Find(root, "parameters");
+  binary = of_request && IsTrue(*of_request, "binary_data_output");
   const auto outputs = Find(root, "outputs");
   if (!outputs) return Ok();
   if (!outputs->IsList()) return InvalidInput("'outputs' must be a list");
@@ -124,8 +178,11 @@ Status CheckOutputs(const Value& root) {
     } else if (name->text() != kLabelTensor) {
       status = InvalidInput(fmt::format("there is no output {}: the only one is '{}'",
                                         Quoted(name->text()), kLabelTensor));
-    } else if (parameters && IsTrue(*parameters, "binary_data")) {
-      status = NoBinaryData();
+    } else {
+      status = CheckParameters(parameters, kLabelTensor);
+      if (parameters && Find(*parameters, "binary_data")) {
+        binary = IsTrue(*parameters, "binary_data");
+      }
     }
     return status.ok();
   });
@@ -137,7 +194,8 @@ Status CheckOutputs(const Value& root) {
 struct LabelRequestReader::Tensor {
   std::string_view name, type;
   std::vector<std::int64_t> shape;
-  Value data;
+  std::optional<Value> data;  // none: the data is in `bytes`
+  std::string_view bytes;
 };
 
 LabelRequestReader::LabelRequestReader(const Schema& schema, const LabelRequestLimits& limits)
@@ -174,7 +232,7 @@ Status LabelRequestReader::ReadFeatures(const Value& list, std::int64_t row,
   list.ForEach([&](const Value& item) {
     const float value =
         item.IsNumber() ? ToFloat(item.text()) : std::numeric_limits<float>::quiet_NaN();
-    if (std::isnan(value)) status = InRow(row, "every feature must be a finite float32 number");
+    if (std::isnan(value)) status = InRow(row, kNotFinite);
     values.push_back(value);
     return status.ok();
   });
@@ -236,54 +294,85 @@ Result<LabelRequest> LabelRequestReader::ReadPredict(std::string_view body) cons
   return request;
 }
 
-Result<LabelRequestReader::Tensor> LabelRequestReader::ReadTensor(const Value& input) const {
+Result<LabelRequestReader::Tensor> LabelRequestReader::ReadTensor(const Value& input,
+                                                                  std::string_view& binary) const {
   const auto name = Find(input, "name"), type = Find(input, "datatype");
   if (!name || !name->IsText()) return InvalidInput("an input must be an object with a 'name'");
   const auto wrong = [&](std::string_view what) {
     return InvalidInput(fmt::format("input {}: {}", Quoted(name->text()), what));
   };
-  if (const auto parameters = Find(input, "parameters");
-      parameters && Find(*parameters, "binary_data_size")) {
-    return NoBinaryData();
-  }
   if (!type || !type->IsText()) return wrong("must have a 'datatype'");
   const auto shape = Find(input, "shape"), data = Find(input, "data");
+  const auto parameters = Find(input, "parameters");
+  LUCID_TRY(CheckParameters(parameters, name->text()));
   if (!shape || !shape->IsList() || shape->size() < 1 || shape->size() > 2) {
     return wrong("must have a 'shape', a list of one or two whole numbers");
   }
-  if (!data || !data->IsList()) return wrong("must have 'data', a list");
-  Tensor tensor{name->text(), type->text(), {}, *data};
+  Tensor tensor{name->text(), type->text(), {}, data, {}};
   bool good = true;
   shape->ForEach([&](const Value& size) {
-    constexpr NumberType kSize = Whole<std::int64_t>("INT64");
-    std::int64_t value = 0;
-    good = good && size.IsNumber() && !size.text().starts_with('-') && Fits(size.text(), kSize);
-    if (good) std::from_chars(size.text().data(), size.text().data() + size.text().size(), value);
-    tensor.shape.push_back(value);
+    const auto value = WholeNumber(size);
+    good = good && value.has_value();
+    tensor.shape.push_back(value.value_or(0));
   });
   if (!good) return wrong("must have a 'shape', a list of one or two whole numbers");
+  if (const auto size = parameters ? Find(*parameters, "binary_data_size") : std::nullopt) {
+    const auto bytes = WholeNumber(*size);
+    if (data) return wrong("has 'data' and a 'binary_data_size': send one of them");
+    if (!bytes || static_cast<std::uint64_t>(*bytes) > binary.size()) {
+      return wrong(
+          fmt::format("its 'binary_data_size' is not that of what follows the JSON, "
+                      "where {} bytes are left",
+                      binary.size()));
+    }
+    tensor.bytes = binary.substr(0, static_cast<std::size_t>(*bytes));
+    binary.remove_prefix(tensor.bytes.size());
+    return tensor;
+  }
+  if (!data || !data->IsList()) return wrong("must have 'data', a list");
+  if (tensor.type == kHalf) return wrong("FP16 can be sent as binary data only");
   return tensor;
 }
 
 Status LabelRequestReader::ReadEncodedTensor(const Tensor& tensor, LabelRequest& request) const {
   const std::int64_t features = schema().features();
-  if (tensor.type != "FP32" || tensor.shape.size() != 2 || tensor.shape[1] != features) {
-    return InvalidInput(
-        fmt::format("input '{}' must be FP32 of shape [rows, {}]", kEncodedTensor, features));
+  const NumberType* type = NumberTypeNamed(tensor.type);
+  if (type == nullptr || type->whole() || tensor.shape.size() != 2 || tensor.shape[1] != features) {
+    return InvalidInput(fmt::format("input '{}' must be FP32, FP64 or FP16 of shape [rows, {}]",
+                                    kEncodedTensor, features));
   }
   request.rows = tensor.shape[0];
   LUCID_TRY(CheckRows(request.rows));
-  const bool nested = IsNested(tensor.data);
+  const auto values = static_cast<std::size_t>(request.rows * features);
+  request.values.reserve(values);
+  if (tensor.data) return ReadEncodedJson(*tensor.data, request);
+  if (tensor.bytes.size() != values * type->bytes) {
+    return InvalidInput(fmt::format("input '{}': shape [{}, {}] of {} needs {} bytes, not {}",
+                                    kEncodedTensor, request.rows, features, tensor.type,
+                                    values * type->bytes, tensor.bytes.size()));
+  }
+  for (std::size_t i = 0; i < values; ++i) {
+    const auto value = static_cast<float>(type->real(tensor.bytes.data() + i * type->bytes));
+    if (!std::isfinite(value)) {
+      return InRow(static_cast<std::int64_t>(i) / features, kNotFinite);
+    }
+    request.values.push_back(value);
+  }
+  return Ok();
+}
+
+Status LabelRequestReader::ReadEncodedJson(const Value& data, LabelRequest& request) const {
+  const std::int64_t features = schema().features();
+  const bool nested = IsNested(data);
   const std::int64_t expected = nested ? request.rows : request.rows * features;
-  if (tensor.data.size() != expected) {
+  if (data.size() != expected) {
     return InvalidInput(fmt::format("input '{}': shape [{}, {}] needs {} {}, not {}",
                                     kEncodedTensor, request.rows, features, expected,
-                                    nested ? "lists" : "values", tensor.data.size()));
+                                    nested ? "lists" : "values", data.size()));
   }
-  request.values.reserve(static_cast<std::size_t>(request.rows * features));
   std::int64_t row = 0;
   Status status = Ok();
-  tensor.data.ForEach([&](const Value& item) {
+  data.ForEach([&](const Value& item) {
     if (nested) {
       status = ReadFeatures(item, row++, request.values);
       return status.ok();
@@ -292,7 +381,7 @@ Status LabelRequestReader::ReadEncodedTensor(const Tensor& tensor, LabelRequest&
         item.IsNumber() ? ToFloat(item.text()) : std::numeric_limits<float>::quiet_NaN();
     if (std::isnan(value)) {
       row = static_cast<std::int64_t>(request.values.size()) / features;
-      status = InRow(row, "every feature must be a finite float32 number");
+      status = InRow(row, kNotFinite);
     }
     request.values.push_back(value);
     return status.ok();
@@ -302,48 +391,99 @@ Status LabelRequestReader::ReadEncodedTensor(const Tensor& tensor, LabelRequest&
 
 namespace {
 
-// The cells of one column. `made` holds those that are not in the document as they are.
-Status ReadCells(const Column& column, std::string_view type, const Value& data, bool nested,
-                 std::vector<std::string_view>& cells, std::deque<std::string>& made) {
-  const NumberType* number = NumberTypeNamed(type);
-  const bool numeric = column.kind == ColumnKind::kNumeric;
-  if (numeric ? number == nullptr : type != "BYTES" && !(number != nullptr && number->whole)) {
-    return InvalidInput(
-        fmt::format("input {}: must be {}, not {}", Quoted(column.name),
-                    numeric ? "FP32, FP64 or a whole-number type" : "BYTES or a whole-number type",
-                    Quoted(type)));
+// Reads the cells of one column. Those that are not in the request as they are go to `made`.
+class CellReader {
+ public:
+  CellReader(const Column& column, std::string_view type, std::vector<std::string_view>& cells,
+             std::deque<std::string>& made)
+      : column_(column), type_(type), number_(NumberTypeNamed(type)), cells_(cells), made_(made) {}
+
+  // Errors: values of this type are not those of this column.
+  Status CheckType() const {
+    const bool numeric = column_.kind == ColumnKind::kNumeric;
+    if (type_ == kTexts || (number_ != nullptr && (numeric || number_->whole()))) return Ok();
+    return InvalidInput(fmt::format("input {}: must be BYTES{} or a whole-number type, not {}",
+                                    Quoted(column_.name), numeric ? ", FP16, FP32, FP64" : "",
+                                    Quoted(type_)));
   }
-  Status status = Ok();
-  const auto refuse = [&](std::string_view what) {
-    status = InRow(static_cast<std::int64_t>(cells.size()),
-                   fmt::format("column {}: must be {}", Quoted(column.name), what));
-    return false;
-  };
-  const auto read = [&](const Value& item) {
-    if (number == nullptr) {
-      if (!item.IsText()) return refuse("a text");
-    } else if (!item.IsNumber()) {
-      return refuse("a number");
-    } else if (number->whole && !Fits(item.text(), *number)) {
-      return refuse(fmt::format("a whole number of {}", type));
-    } else if (type == "FP32") {  // the sender's value is a float, whatever the text says
-      const float value = ToFloat(item.text());
-      if (std::isnan(value)) return refuse("a finite float32 number");
-      cells.push_back(made.emplace_back(fmt::format("{}", static_cast<double>(value))));
-      return true;
+
+  Status ReadJson(const Value& data) {
+    Status status = Ok();
+    const bool nested = IsNested(data);
+    data.ForEach([&](const Value& item) {
+      if (!nested) {
+        status = ReadValue(item);
+      } else if (!item.IsList() || item.size() != 1) {
+        status = Wrong("a list of one value");
+      } else {
+        item.ForEach([&](const Value& only) { status = ReadValue(only); });
+      }
+      return status.ok();
+    });
+    return status;
+  }
+
+  Status ReadBytes(std::string_view bytes, std::int64_t rows) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::size_t head = number_ == nullptr ? sizeof(std::uint32_t) : number_->bytes;
+      if (bytes.size() < head) return WrongSize(rows);
+      const char* const value = bytes.data();
+      bytes.remove_prefix(head);
+      if (number_ != nullptr) {
+        LUCID_TRY(ReadNumber(value));
+        continue;
+      }
+      const auto length = FromBytes<std::uint32_t>(value);
+      if (bytes.size() < length) return WrongSize(rows);
+      if (!IsUtf8(bytes.substr(0, length))) return Wrong("a text in UTF-8");
+      cells_.push_back(bytes.substr(0, length));
+      bytes.remove_prefix(length);
     }
-    cells.push_back(item.text());
-    return true;
-  };
-  data.ForEach([&](const Value& item) {
-    if (!nested) return read(item);
-    if (!item.IsList() || item.size() != 1) return refuse("a list of one value");
-    bool good = true;
-    item.ForEach([&](const Value& only) { good = read(only); });
-    return good;
-  });
-  return status;
-}
+    return bytes.empty() ? Ok() : WrongSize(rows);
+  }
+
+ private:
+  Status ReadValue(const Value& item) {
+    if (number_ == nullptr) {
+      if (!item.IsText()) return Wrong("a text");
+    } else if (!item.IsNumber()) {
+      return Wrong("a number");
+    } else if (number_->whole() && !Fits(item.text(), *number_)) {
+      return Wrong(fmt::format("a whole number of {}", type_));
+    } else if (type_ == "FP32") {  // the sender's value is a float, whatever the text says
+      return Make(ToFloat(item.text()));
+    }
+    cells_.push_back(item.text());
+    return Ok();
+  }
+
+  Status ReadNumber(const char* bytes) {
+    if (!number_->whole()) return Make(number_->real(bytes));
+    cells_.push_back(made_.emplace_back(number_->text(bytes)));
+    return Ok();
+  }
+
+  Status Make(double value) {
+    if (!std::isfinite(value)) return Wrong(fmt::format("a finite {} number", type_));
+    cells_.push_back(made_.emplace_back(fmt::format("{}", value)));
+    return Ok();
+  }
+
+  Status Wrong(std::string_view what) const {
+    return InRow(std::ssize(cells_),
+                 fmt::format("column {}: must be {}", Quoted(column_.name), what));
+  }
+  Status WrongSize(std::int64_t rows) const {
+    return InvalidInput(fmt::format("input {}: its binary data is not {} values of {}",
+                                    Quoted(column_.name), rows, type_));
+  }
+
+  const Column& column_;
+  std::string_view type_;
+  const NumberType* number_;  // null: texts
+  std::vector<std::string_view>& cells_;
+  std::deque<std::string>& made_;
+};
 
 }  // namespace
 
@@ -362,13 +502,16 @@ Status LabelRequestReader::ReadColumnTensors(const std::vector<Tensor>& tensors,
       return InvalidInput(fmt::format("input {} is there twice", Quoted(tensor.name)));
     }
     const bool column_shape = tensor.shape.size() == 1 || tensor.shape[1] == 1;
-    if (!column_shape || tensor.shape[0] != request.rows || tensor.data.size() != request.rows) {
+    const bool has_all = !tensor.data || tensor.data->size() == request.rows;
+    if (!column_shape || tensor.shape[0] != request.rows || !has_all) {
       return InvalidInput(fmt::format("input {}: must have {} values of shape [{}] or [{}, 1]",
                                       Quoted(tensor.name), request.rows, request.rows,
                                       request.rows));
     }
-    LUCID_TRY(ReadCells(*columns_[found->second], tensor.type, tensor.data, IsNested(tensor.data),
-                        cells[found->second], made));
+    CellReader reader(*columns_[found->second], tensor.type, cells[found->second], made);
+    LUCID_TRY(reader.CheckType());
+    LUCID_TRY(tensor.data ? reader.ReadJson(*tensor.data)
+                          : reader.ReadBytes(tensor.bytes, request.rows));
   }
   const auto missing = std::ranges::find_if(cells, &std::vector<std::string_view>::empty);
   if (missing != cells.end()) {
@@ -383,7 +526,14 @@ Status LabelRequestReader::ReadColumnTensors(const std::vector<Tensor>& tensors,
   return Ok();
 }
 
-Result<LabelRequest> LabelRequestReader::ReadInference(std::string_view body) const {
+Result<LabelRequest> LabelRequestReader::ReadInference(
+    std::string_view body, std::optional<std::size_t> json_length) const {
+  if (json_length.value_or(0) > body.size()) {
+    return InvalidInput(
+        fmt::format("{} bytes of JSON are announced, the body has {}", *json_length, body.size()));
+  }
+  std::string_view binary = body.substr(json_length.value_or(body.size()));
+  body.remove_suffix(binary.size());
   LUCID_ASSIGN(const JsonTape tape, JsonTape::Parse(body, limits_.json_depth));
   const Value root = tape.root();
   if (!root.IsObject()) return InvalidInput("the body must be a JSON object");
@@ -394,7 +544,7 @@ Result<LabelRequest> LabelRequestReader::ReadInference(std::string_view body) co
     }
     request.id = id->text();
   }
-  LUCID_TRY(CheckOutputs(root));
+  LUCID_TRY(ReadOutputs(root, request.binary_output));
   const auto inputs = Find(root, "inputs");
   if (!inputs || !inputs->IsList() || inputs->size() == 0) {
     return InvalidInput("'inputs' must be a list of tensors");
@@ -405,7 +555,7 @@ Result<LabelRequest> LabelRequestReader::ReadInference(std::string_view body) co
   std::vector<Tensor> tensors;
   Status status = Ok();
   inputs->ForEach([&](const Value& input) {
-    auto tensor = ReadTensor(input);
+    auto tensor = ReadTensor(input, binary);
     if (tensor.ok())
       tensors.push_back(*std::move(tensor));
     else
@@ -413,6 +563,9 @@ Result<LabelRequest> LabelRequestReader::ReadInference(std::string_view body) co
     return status.ok();
   });
   LUCID_TRY(status);
+  if (!binary.empty()) {
+    return InvalidInput(fmt::format("{} bytes after the JSON belong to no input", binary.size()));
+  }
   const bool encoded = tensors.size() == 1 && tensors.front().name == kEncodedTensor &&
                        !position_.contains(kEncodedTensor);
   LUCID_TRY(encoded ? ReadEncodedTensor(tensors.front(), request)

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,6 +21,7 @@ struct LabelRequest {
   std::string id;         // of the Open Inference Protocol, to be echoed; empty: none
   std::int64_t rows = 0;  // at least 1
   std::vector<float> values;
+  bool binary_output = false;  // labels are asked for as bytes instead of JSON
 };
 
 struct LabelRequestLimits {
@@ -33,12 +35,17 @@ class LabelRequestReader {
  public:
   LabelRequestReader(const Schema& schema, const LabelRequestLimits& limits);
 
-  // An inference request of the Open Inference Protocol v2, without the binary data extension. The
-  // inputs are one tensor "input", FP32 [rows, features], its data flat or nested; or one tensor
-  // for each column of the schema, [rows] or [rows, 1]: BYTES or a whole-number type for columns
-  // with categories, a number type for numeric ones. (A schema that has a column called "input"
-  // takes columns only.) The only output is "label". Parameters and unknown fields are ignored.
-  Result<LabelRequest> ReadInference(std::string_view body) const;
+  // An inference request of the Open Inference Protocol v2. The inputs are one tensor "input",
+  // [rows, features] of FP16, FP32 or FP64, its data flat or nested; or one tensor for each column
+  // of the schema, [rows] or [rows, 1]: BYTES or a whole-number type for columns with categories,
+  // BYTES or a number type for numeric ones. (A schema that has a column called "input" takes
+  // columns only.) The only output is "label". Unknown fields and parameters are ignored.
+  //
+  // With the binary tensor data extension the first `json_length` bytes are JSON. Behind them stand
+  // the data of the tensors that have a "binary_data_size", in their order: numbers in little
+  // endian, texts each behind its length in 4 bytes. FP16 exists there only.
+  Result<LabelRequest> ReadInference(std::string_view body,
+                                     std::optional<std::size_t> json_length = {}) const;
 
   // {"rows": [ROW, ...]} or {"input": [ROW, ...]} and nothing else; a ROW of "rows" is an object of
   // raw columns by name or a list of features, one of "input" a list of features.
@@ -54,8 +61,9 @@ class LabelRequestReader {
   };
 
   Status CheckRows(std::int64_t rows) const;
-  Result<Tensor> ReadTensor(const Value& input) const;
+  Result<Tensor> ReadTensor(const Value& input, std::string_view& binary) const;
   Status ReadEncodedTensor(const Tensor& tensor, LabelRequest& request) const;
+  Status ReadEncodedJson(const Value& data, LabelRequest& request) const;
   Status ReadColumnTensors(const std::vector<Tensor>& tensors, LabelRequest& request) const;
   Status ReadFeatures(const Value& list, std::int64_t row, std::vector<float>& values) const;
   Status ReadColumns(const Value& object, std::int64_t row, std::vector<float>& values) const;

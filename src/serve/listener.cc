@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "admission/network_of.h"
 #include "base/text.h"
 #include "serve/http_connection.h"
 
@@ -47,18 +48,17 @@ Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   return Tcp::endpoint(address, port);
 }
 
-Listener::Listener(Port port, Worker& worker, std::shared_ptr<ConnectionSlots> slots)
+Listener::Listener(Port port, Worker& worker, std::shared_ptr<Places> places)
     : port_(port),
       worker_(worker),
-      slots_(std::move(slots)),
+      places_(std::move(places)),
       acceptor_(asio::make_strand(worker.io())),
       pause_(acceptor_.get_executor()) {}
 
 Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
-                                                 Worker& worker,
-                                                 std::shared_ptr<ConnectionSlots> slots) {
+                                                 Worker& worker, std::shared_ptr<Places> places) {
   LUCID_ASSIGN(const Tcp::endpoint endpoint, ParseAddress(address));
-  std::unique_ptr<Listener> listener(new Listener(port, worker, std::move(slots)));
+  std::unique_ptr<Listener> listener(new Listener(port, worker, std::move(places)));
   Tcp::acceptor& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
@@ -97,19 +97,18 @@ void Listener::Admit(StrandSocket socket) {
   ErrorCode gone;
   const Tcp::endpoint peer = socket.remote_endpoint(gone);
   if (gone) return;
-  auto slot = slots_->Take(peer.address());
-  if (!slot) {
-    ++metrics.connections_refused;
+  std::string client = NetworkOf(peer.address());
+  auto place = places_->Take(client);
+  if (!place) ++metrics.connections_refused;
+  if (!place && port_ == Port::kAdmin) {
     ErrorCode ignored;  // it is told if that is possible without waiting
     socket.non_blocking(true, ignored);
-    if (port_ == Port::kAdmin || worker_.options().tls_certificate.empty()) {
-      socket.send(asio::buffer(TooManyConnections()), 0, ignored);
-      socket.shutdown(StrandSocket::shutdown_send, ignored);
-    }
+    socket.send(asio::buffer(TooManyConnections()), 0, ignored);
+    socket.shutdown(StrandSocket::shutdown_send, ignored);
     return;
   }
   if (port_ == Port::kPublic) ++metrics.connections_total;
-  StartHttpConnection(worker_, std::move(socket), port_, *std::move(slot));
+  StartHttpConnection(worker_, std::move(socket), port_, std::move(client), std::move(place));
 }
 
 void Listener::Stop() {

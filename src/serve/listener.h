@@ -17,10 +17,9 @@ Result<boost::asio::ip::tcp::endpoint> ParseAddress(const std::string& text);
 
 class Listener {
  public:
-  // Listens, but accepts nothing yet; then as many as there are slots. Keeps a reference.
+  // Listens, but accepts nothing yet; then as many as there are places. Keeps a reference.
   static Result<std::unique_ptr<Listener>> Open(const std::string& address, Port port,
-                                                Worker& worker,
-                                                std::shared_ptr<ConnectionSlots> slots);
+                                                Worker& worker, std::shared_ptr<Places> places);
 
   const std::string& address() const { return address_; }  // with the port that was chosen
 
@@ -30,14 +29,14 @@ class Listener {
   void Stop();
 
  private:
-  Listener(Port port, Worker& worker, std::shared_ptr<ConnectionSlots> slots);
+  Listener(Port port, Worker& worker, std::shared_ptr<Places> places);
   void Accept();
   void AcceptAfter(const boost::system::error_code& error);
   void Admit(StrandSocket socket);
 
   Port port_;
   Worker& worker_;
-  std::shared_ptr<ConnectionSlots> slots_;
+  std::shared_ptr<Places> places_;
   boost::asio::ip::tcp::acceptor acceptor_;  // on a strand of its own, with pause_
   boost::asio::steady_timer pause_;
   std::function<void()> stopped_;  // of Stop

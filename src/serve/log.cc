@@ -25,6 +25,10 @@ std::string_view TemplateOf(Endpoint endpoint) {
       return "/v2/models/{model}";
     case Endpoint::kModelReady:
       return "/v2/models/{model}/ready";
+    case Endpoint::kModelConfig:
+      return "/v2/models/{model}/config";
+    case Endpoint::kModelStats:
+      return "/v2/models/{model}/stats";
     case Endpoint::kOpenApi:
       return "/openapi.json";
     case Endpoint::kOther:
@@ -68,15 +72,17 @@ void ServerLog::Access(const AccessRecord& record) {
       std::chrono::duration_cast<std::chrono::microseconds>(record.latency).count();
   const std::string_view account = record.account.empty() ? "-" : record.account;
   const std::string_view method = record.method.empty() ? "-" : record.method;
+  const std::string_view trace = record.trace_parent;
   if (json_) {
     Add(fmt::format(R"({{"time":"{}","method":{},"path":"{}","status":{},"bytes":{},)"
-                    R"("microseconds":{},"key":"{}"}})",
+                    R"("microseconds":{},"key":"{}"{}}})",
                     Timestamp(), JsonText(method), TemplateOf(record.endpoint), record.status,
-                    record.bytes, microseconds, account));
+                    record.bytes, microseconds, account,
+                    trace.empty() ? "" : fmt::format(R"(,"traceparent":"{}")", trace)));
   } else {
-    Add(fmt::format("{} {} {} {} {} bytes {} us key {}", Timestamp(), method,
-                    TemplateOf(record.endpoint), record.status, record.bytes, microseconds,
-                    account));
+    Add(fmt::format("{} {} {} {} {} bytes {} us key {}{}{}", Timestamp(), method,
+                    TemplateOf(record.endpoint), record.status, record.bytes, microseconds, account,
+                    trace.empty() ? "" : " trace ", trace));
   }
 }
 

@@ -22,6 +22,7 @@ struct AccessRecord {
   std::size_t bytes = 0;                // of the response
   std::chrono::nanoseconds latency{0};  // from the first byte of the request on
   std::string_view account;             // empty: none
+  std::string_view trace_parent;        // empty: none
 };
 
 // Thread-safe. Lines reach the sink a few hundredths of a second later, many at once. A sink that

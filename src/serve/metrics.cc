@@ -48,7 +48,8 @@ int StatusClass(int status) { return std::clamp(status / 100, 1, 5) - 1; }
 
 std::string_view NameOf(Endpoint endpoint) {
   static constexpr std::array<std::string_view, kEndpoints> kNames = {
-      "predict", "infer", "server", "health", "model", "model_ready", "openapi", "other"};
+      "predict",     "infer",        "server",      "health",  "model",
+      "model_ready", "model_config", "model_stats", "openapi", "other"};
   return kNames[static_cast<std::size_t>(endpoint)];
 }
 

@@ -15,16 +15,18 @@ namespace lucid {
 
 // What was asked, as a template: never the path itself, which clients choose.
 enum class Endpoint : std::uint8_t {
-  kPredict,     // POST /predict
-  kInfer,       // POST /v2/models/{model}/infer
-  kServerInfo,  // GET /v2
-  kHealth,      // GET /v2/health/live, /v2/health/ready
-  kModelInfo,   // GET /v2/models/{model}
-  kModelReady,  // GET /v2/models/{model}/ready
-  kOpenApi,     // GET /openapi.json
-  kOther,       // anything else, and what could not be read
+  kPredict,      // POST /predict
+  kInfer,        // POST /v2/models/{model}/infer
+  kServerInfo,   // GET /v2
+  kHealth,       // GET /v2/health/live, /v2/health/ready
+  kModelInfo,    // GET /v2/models/{model}
+  kModelReady,   // GET /v2/models/{model}/ready
+  kModelConfig,  // GET /v2/models/{model}/config
+  kModelStats,   // GET /v2/models/{model}/stats
+  kOpenApi,      // GET /openapi.json
+  kOther,        // anything else, and what could not be read
 };
-inline constexpr int kEndpoints = 8;
+inline constexpr int kEndpoints = 10;
 std::string_view NameOf(Endpoint endpoint);  // "predict", "infer", ...
 
 // Log-linear: 16 steps for every doubling, so that a quantile is right within 1/16. From 1 us to an
@@ -79,6 +81,7 @@ class Metrics {
 
   // Plain counters and gauges the server keeps itself.
   std::atomic<std::int64_t> connections_open{0}, connections_total{0}, connections_refused{0};
+  std::atomic<std::int64_t> connections_half_open{0}, probes_open{0};  // probes: beyond the limit
   std::atomic<std::int64_t> requests_in_flight{0};
   std::atomic<std::int64_t> keys_refused{0}, rate_limited{0};
   std::atomic<std::int64_t> ledger_failures{0}, reloads{0}, reload_failures{0};

@@ -31,11 +31,24 @@ std::int64_t ServeLimits::ConnectionsPerAddress() const {
                                      : std::max<std::int64_t>(1, connections / 4);
 }
 
+std::int64_t ServeLimits::RequestsPerClient() const {
+  return requests_per_client > 0 ? requests_per_client : std::max<std::int64_t>(1, requests / 2);
+}
+
+std::int64_t ServeLimits::HalfOpenPerClient() const {
+  return half_open_per_client > 0 ? half_open_per_client : std::max<std::int64_t>(1, half_open / 4);
+}
+
 Status ServeLimits::Validate() const {
   LUCID_TRY(InRange("max-connections", static_cast<double>(connections), 1, 1'000'000));
   LUCID_TRY(InRange("max-connections-per-address", static_cast<double>(connections_per_address), 0,
                     1'000'000));
   LUCID_TRY(InRange("max-requests", static_cast<double>(requests), 1, 1'000'000));
+  LUCID_TRY(
+      InRange("max-requests-per-client", static_cast<double>(requests_per_client), 0, 1'000'000));
+  LUCID_TRY(InRange("max-half-open", static_cast<double>(half_open), 1, 1'000'000));
+  LUCID_TRY(
+      InRange("max-half-open-per-client", static_cast<double>(half_open_per_client), 0, 1'000'000));
   LUCID_TRY(InRange("max-header", static_cast<double>(header_bytes), 256, 1 << 20));
   LUCID_TRY(InRange("max-body", static_cast<double>(body_bytes), 2, 1 << 30));
   LUCID_TRY(InRange("max-rows", static_cast<double>(rows), 1, 1'000'000));
@@ -85,9 +98,16 @@ Status ServeOptions::Validate() const {
   }
   LUCID_TRY(InRange("threads", threads, 0, 4096));
   LUCID_TRY(InRange("latency-floor", latency_floor, 0, 60));
-  if (latency_floor < limits.request_seconds) return Ok();
-  return InvalidInput(fmt::format("latency-floor: {} s is not below request-time, {} s",
-                                  latency_floor, limits.request_seconds));
+  if (latency_floor >= limits.request_seconds) {
+    return InvalidInput(fmt::format("latency-floor: {} s is not below request-time, {} s",
+                                    latency_floor, limits.request_seconds));
+  }
+  if (guard.guard == GuardKind::kExact && latency_floor == 0 && !open_timing) {
+    return InvalidInput(
+        "guard exact: how long it takes tells which inputs are noised: give --latency-floor, above "
+        "the slowest answer (20ms, say), or take the guard spatial or scalar");
+  }
+  return Ok();
 }
 
 }  // namespace lucid

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -48,7 +49,8 @@ Status CheckExposure(const ServeOptions& options) {
 Status AllowOpenFiles(std::int64_t connections) {
   rlimit allowed{};
   if (::getrlimit(RLIMIT_NOFILE, &allowed) != 0) return IoError("cannot read RLIMIT_NOFILE");
-  const auto needed = static_cast<rlim_t>(connections + kAdminConnections + kOtherFiles);
+  const auto needed =
+      static_cast<rlim_t>(connections + kAdminConnections + Worker::kProbes.total + kOtherFiles);
   if (allowed.rlim_cur >= needed) return Ok();
   if (allowed.rlim_max >= needed) {
     allowed.rlim_cur = needed;
@@ -74,7 +76,11 @@ struct Server::Impl {
   Impl(const ServeOptions& serve_options, LogSink sink)
       : options(serve_options),
         log(std::move(sink), options.json_log, options.access_log),
-        state(log) {}
+        state(log, Threads()) {}
+  int Threads() const {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    return options.threads > 0 ? options.threads : cores;
+  }
 
   Status Open();
   Status Listen();
@@ -100,23 +106,25 @@ Status Server::Impl::Open() {
   loader = std::make_unique<ServiceLoader>(options, state);
   LUCID_ASSIGN(auto loaded, loader->Load());
   service.Set(std::move(loaded));
+  if (::geteuid() == 0) {
+    log.Event("warning",
+              "this runs as root, and needs no right of root: give it a user of its own");
+  }
   return Ok();
 }
 
 Status Server::Impl::Listen() {
   worker = std::make_unique<Worker>(options, service, state.metrics, log);
-  LUCID_ASSIGN(auto listener,
-               Listener::Open(options.listen, Port::kPublic, *worker,
-                              ConnectionSlots::Create(options.limits.connections,
-                                                      options.limits.ConnectionsPerAddress(),
-                                                      state.metrics.connections_open)));
+  LUCID_ASSIGN(auto listener, Listener::Open(options.listen, Port::kPublic, *worker,
+                                             Places::Create(options.limits.connections,
+                                                            options.limits.ConnectionsPerAddress(),
+                                                            state.metrics.connections_open)));
   address = listener->address();
   listeners.push_back(std::move(listener));
   if (options.admin.empty()) return Ok();
-  LUCID_ASSIGN(auto admin,
-               Listener::Open(options.admin, Port::kAdmin, *worker,
-                              ConnectionSlots::Create(kAdminConnections, kAdminConnections,
-                                                      admin_connections)));
+  LUCID_ASSIGN(auto admin, Listener::Open(options.admin, Port::kAdmin, *worker,
+                                          Places::Create(kAdminConnections, kAdminConnections,
+                                                         admin_connections)));
   admin_address = admin->address();
   listeners.push_back(std::move(admin));
   return Ok();
@@ -139,8 +147,7 @@ const std::string& Server::admin_address() const { return impl_->admin_address; 
 void Server::Run(const std::stop_token& stop) {
   Impl& server = *impl_;
   for (const auto& listener : server.listeners) listener->Start();
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int count = server.options.threads > 0 ? server.options.threads : cores;
+  const int count = server.Threads();
   std::vector<std::jthread> threads;
   threads.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
@@ -153,8 +160,10 @@ void Server::Run(const std::stop_token& stop) {
   std::this_thread::sleep_for(std::chrono::duration<double>(server.options.limits.grace_seconds));
   for (const auto& listener : server.listeners) listener->Stop();
   server.worker->Drain(server.options.limits.drain_seconds);
-  threads.clear();  // joins
+  threads.clear();              // joins
+  server.state.queue.Settle();  // what was read asks memo and ledger, which answer by the queue
   server.loader->Settle();
+  server.state.queue.Settle();
   server.log.Event("info", "stopped");
 }
 

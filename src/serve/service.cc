@@ -111,12 +111,13 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
                Guard::Open(options_.run, options_.certificate, options_.guard, *key_));
   const auto guard = std::make_shared<const Guard>(std::move(opened));
   LUCID_TRY(OpenFiles(PopulationOf(run.manifest)));
-  LUCID_ASSIGN(const auto labeller, GuardLabeller::Create(guard, ledger_, memo_));
+  LUCID_ASSIGN(const auto labeller, GuardLabeller::Create(guard, ledger_, memo_, state_.queue));
   const LabelRequestLimits limits{options_.limits.rows,
                                   static_cast<int>(options_.limits.json_depth)};
   service->sites = {
-      std::make_shared<PublicSite>(PublicSiteOptions{options_.name, limits, options_.rate},
-                                   guard->schema(), labeller, keys, state_),
+      std::make_shared<PublicSite>(
+          PublicSiteOptions{options_.name, limits, options_.rate, options_.limits.body_bytes},
+          guard->schema(), labeller, keys, state_),
       MakeAdminSite(guard, promise,
                     keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
   };

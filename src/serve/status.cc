@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "serve/api_keys.h"
+#include "admission/api_keys.h"
 
 namespace lucid {
 namespace {
@@ -99,6 +99,7 @@ Json TrafficJson(const Metrics& metrics, const Metrics::Snapshot& now) {
           {"noised_share", Share(now.noised, now.rows)},
           {"in_flight", metrics.requests_in_flight.load()},
           {"connections", metrics.connections_open.load()},
+          {"half_open", metrics.connections_half_open.load()},
           {"refused", metrics.connections_refused.load()},
           {"rate_limited", metrics.rate_limited.load()},
           {"keys_refused", metrics.keys_refused.load()},
@@ -197,6 +198,9 @@ void WriteTraffic(PrometheusWriter& out, const Metrics& metrics, const Metrics::
 
   out.Counter("lucid_rows_total", "Rows labelled.", now.rows);
   out.Counter("lucid_rows_noised_total", "Rows whose label the mechanism chose.", now.noised);
+  out.Gauge("lucid_connections_half_open",
+            "Connections that wait for their first byte or the rest of a request.",
+            static_cast<double>(metrics.connections_half_open.load()));
   out.Gauge("lucid_requests_in_flight", "Requests being answered.",
             static_cast<double>(metrics.requests_in_flight.load()));
   out.Gauge("lucid_connections_open", "Connections that are open.",

@@ -39,7 +39,8 @@ struct ServerStatus {
 //  "beta_upper", "beta_lower", "gap", "status"}],
 //      "rows", "members", "partial", "domain", "engine", "hashes": {"train", "network", "ensemble",
 //      "schema", "architecture", "run"}},
-//  "traffic": {"requests", "rows", "noised", "noised_share", "in_flight", "connections", "refused",
+//  "traffic": {"requests", "rows", "noised", "noised_share", "in_flight", "connections",
+//      "half_open", "refused",
 //      "rate_limited", "keys_refused", "ledger_failures",
 //      "latency": {"p50", "p90", "p99", "p999"},                      seconds
 //      "seconds": {"at": [...], "requests": [...], "failures": [...], "rows": [...],

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
 #include "base/files.h"
 
@@ -22,6 +23,12 @@ Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& ce
   for (const std::string& path : {certificate, key}) {  // OpenSSL does not say what is in the way
     const auto opened = File::OpenToRead(path);
     if (!opened.ok()) return opened.error();
+  }
+  struct stat info {};
+  if (::stat(key.c_str(), &info) == 0 && (info.st_mode & 07) != 0) {
+    return Refuse(key, fmt::format("has mode {:04o}: everybody on this machine may read the "
+                                   "private key or change it: chmod o= {}",
+                                   info.st_mode & 07777, key));
   }
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SSL_CTX* native = context->native_handle();

@@ -25,6 +25,12 @@ Worker::Worker(const ServeOptions& options, const CurrentService& current, Metri
       current_(current),
       metrics_(metrics),
       log_(log),
+      request_places_(Places::Create(options.limits.requests, options.limits.RequestsPerClient(),
+                                     metrics.requests_in_flight, options.limits.requests / 4)),
+      half_open_(HalfOpen::Create(
+          {.total = options.limits.half_open, .per_client = options.limits.HalfOpenPerClient()},
+          metrics.connections_half_open)),
+      probes_(HalfOpen::Create(kProbes, metrics.probes_open)),
       work_(io_.get_executor()),
       sweep_(io_) {
   const std::lock_guard lock(mutex_);

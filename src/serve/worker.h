@@ -20,8 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "admission/half_open.h"
+#include "admission/places.h"
 #include "lucid/serve/server.h"
-#include "serve/connection_slots.h"
 #include "serve/exchange.h"
 #include "serve/log.h"
 
@@ -71,6 +72,8 @@ class Connection {
 
   // On the strand.
   virtual void Expire() = 0;  // the deadline has passed
+  // Too many others have not come whole, either, or are beyond the limit.
+  virtual void Drop() = 0;
   // The server ends: do not wait for a next request, and not long for a first one.
   virtual void CloseIfIdle() = 0;
   virtual void Close() = 0;
@@ -83,6 +86,7 @@ class Connection {
 class Worker {
  public:
   using Clock = Connection::Clock;
+  static constexpr HalfOpen::Limits kProbes{.total = 64, .per_client = 16};
 
   // Keeps references.
   Worker(const ServeOptions& options, const CurrentService& current, Metrics& metrics,
@@ -103,6 +107,11 @@ class Worker {
   const ServeOptions& options() const { return options_; }
   std::shared_ptr<const Service> service() const { return current_.Get(); }
   Metrics& metrics() { return metrics_; }
+  Places& request_places() { return *request_places_; }  // of requests for labels
+  HalfOpen& half_open() { return *half_open_; }
+  // Connections beyond the limit, each until its socket is closed: they may ask for health, so that
+  // a flood cannot make it look bad.
+  HalfOpen& probes() { return *probes_; }
   ServerLog& log() { return log_; }
   bool closing() const { return closing_; }    // after the answer that is due
   bool draining() const { return draining_; }  // no further request is waited for
@@ -117,6 +126,8 @@ class Worker {
   const CurrentService& current_;
   Metrics& metrics_;
   ServerLog& log_;
+  const std::shared_ptr<Places> request_places_;
+  const std::shared_ptr<HalfOpen> half_open_, probes_;
   std::atomic<bool> closing_{false}, draining_{false};
   std::atomic<Clock::time_point> drain_until_ = Clock::time_point::max();
   std::mutex mutex_;  // guards connections_, work_ and sweep_

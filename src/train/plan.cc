@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numbers>
+#include <unordered_map>
 
 #include "random/discrete_gaussian.h"
 #include "random/keyed_hash.h"
@@ -31,7 +31,7 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table, const
       secret_(std::move(secret)),
       steps_(options.epochs * options.batches) {
   ranked_ = RankRows(table, keys);
-  std::map<Digest, std::int32_t> numbers;
+  std::unordered_map<Digest, std::int32_t, DigestHash> numbers(keys.units.size());
   for (const Digest& key : keys.units) {
     const auto [place, fresh] = numbers.emplace(key, static_cast<std::int32_t>(unit_keys_.size()));
     if (fresh) unit_keys_.push_back(key);
@@ -80,7 +80,7 @@ bool TrainPlan::IsAveraged(std::int64_t step) const {
   return left % options_.batches == 0 && left / options_.batches < options_.average_epochs;
 }
 
-void TrainPlan::List(std::int64_t first, std::int64_t count, std::vector<std::int32_t>& rows,
+void TrainPlan::List(std::int64_t first, std::int64_t count, WipedVector<std::int32_t>& rows,
                      std::vector<std::size_t>& starts) const {
   rows.clear();
   starts.assign(1, 0);

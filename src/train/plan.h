@@ -14,6 +14,7 @@
 #include "lucid/nn/architecture.h"
 #include "lucid/train/options.h"
 #include "random/secret_stream.h"
+#include "random/wiped_vector.h"
 #include "train/clipping.h"
 
 namespace lucid {
@@ -24,7 +25,7 @@ class TrainPlan {
   // is kPrivate. `table` must outlive the plan.
   TrainPlan(const Architecture& architecture, const Table& table, const TrainOptions& options,
             std::optional<Secret> secret = {});
-  // The same by other keys of the rows: what a test of rule R plants a fault with.
+  // The same where the keys of the rows are known. (A test of rule R plants faults in them.)
   TrainPlan(const Architecture& architecture, const Table& table, const TableKeys& keys,
             const TrainOptions& options, std::optional<Secret> secret = {});
 
@@ -55,7 +56,7 @@ class TrainPlan {
 
   // The rows of steps first .. first + count - 1, in the order in which they are summed; `starts`
   // gets the place of each step's first row, and the end.
-  void List(std::int64_t first, std::int64_t count, std::vector<std::int32_t>& rows,
+  void List(std::int64_t first, std::int64_t count, WipedVector<std::int32_t>& rows,
             std::vector<std::size_t>& starts) const;
   void Draw(std::int64_t step, std::span<std::int32_t> noise) const;
 
@@ -70,10 +71,11 @@ class TrainPlan {
   std::vector<std::int32_t> unit_of_;  // of each row
   std::vector<Digest> unit_keys_;      // of each unit
   std::vector<float> initial_;
-  // Made once where they fit: the lists of all steps, the noise of all steps.
-  std::vector<std::int32_t> lists_;
+  // Made once where they fit: the lists of all steps, the noise of all steps. Of a private training
+  // both are as secret as what they are made from.
+  WipedVector<std::int32_t> lists_;
   std::vector<std::size_t> starts_;
-  std::vector<std::int32_t> noise_;
+  WipedVector<std::int32_t> noise_;
 };
 
 // Reads a plan step by step. What is too large to be kept for all steps is made again by every
@@ -92,7 +94,7 @@ class PlanReader {
  private:
   const TrainPlan& plan_;
   std::int64_t first_ = -1;  // step of the lists below
-  std::vector<std::int32_t> rows_, noise_;
+  WipedVector<std::int32_t> rows_, noise_;
   std::vector<std::size_t> starts_;
 };
 

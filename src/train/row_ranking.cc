@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 
 namespace lucid {
 namespace {
@@ -28,7 +28,8 @@ Key KeyOf(std::span<const float> x) {
 
 std::vector<std::int32_t> RankRows(const Table& table, const TableKeys& keys) {
   std::vector<Key> own;
-  std::map<Digest, Key> smallest;  // of each unit; not needed where every row is one
+  // The smallest key of each unit's rows. Without a unit column every row is a unit of its own.
+  std::unordered_map<Digest, Key, DigestHash> smallest;
   for (std::int64_t i = 0; i < table.rows(); ++i) {
     own.push_back(KeyOf(table.row(i)));
     if (!table.has_units()) continue;

@@ -20,7 +20,7 @@ TEST(Console, ShowsTheServerInARealBrowser) {
   const Outcome outcome = RunLucid(
       {LUCID_SOURCE "/tests/clients/console_page.mjs", browser.playwright, browser.chromium,
        base(server.admin_port()), base(server.port()), PicturesFolder(scratch.path())},
-      {.program = browser.node, .timeout = 180});
+      {.program = browser.node, .timeout = 400});
   EXPECT_EQ(outcome.code, 0) << outcome;
   std::printf("%s", outcome.out.c_str());
 }

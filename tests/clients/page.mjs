@@ -27,6 +27,10 @@ export async function checkReadable(openPage, texts, desk, pictures) {
   for (const scheme of ['light', 'dark']) {
     for (const [name, width] of [['desk', desk], ['phone', 380]]) {
       const page = await openPage({scheme, width});
+      // A busy machine may show the page before its data are there.
+      for (const selector of new Set(texts.flatMap(([text, under]) => [text, under]))) {
+        await page.waitForSelector(selector, {state: 'attached'});
+      }
       const {overflow, contrasts, ground} = await page.evaluate((texts) => {
         const luminance = (color) => {
           const [r, g, b] = color.match(/[\d.]+/g).map(Number).map((value) => {

@@ -13,12 +13,12 @@ TEST(ReportPage, IsReadableInARealBrowser) {
   if (!browser.missing.empty()) GTEST_SKIP() << browser.missing;
   const Scratch scratch;
   const Outcome demo = RunLucid({"demo", "--out", "demo", "--rows", "60", "--grid", "40"},
-                                {.folder = scratch.path(), .timeout = 180});
+                                {.folder = scratch.path(), .timeout = 400});
   ASSERT_EQ(demo.code, 0) << demo;
   const Outcome outcome =
       RunLucid({LUCID_SOURCE "/tests/clients/report_page.mjs", browser.playwright, browser.chromium,
                 scratch / "demo/report.html", PicturesFolder(scratch.path())},
-               {.program = browser.node, .timeout = 180});
+               {.program = browser.node, .timeout = 400});
   EXPECT_EQ(outcome.code, 0) << outcome;
   std::printf("%s", outcome.out.c_str());
 }

@@ -8,14 +8,14 @@
 #include <set>
 
 #include "lucid/certificate/certificate.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
 
 using testing::HasSubstr;
 
-class AuditCommand : public testing::Test {
+class AuditCommand : public CommandTest {
  protected:
   // 60 rows whose members differ visibly from N.
   void SetUp() override {
@@ -24,10 +24,6 @@ class AuditCommand : public testing::Test {
     const Outcome bound = Run("bound r --time-limit 60s --index");
     ASSERT_EQ(bound.code, 0) << bound;
   }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
-  Scratch folder_;
 };
 
 TEST_F(AuditCommand, TheLeakIsRealAndEveryGuardClosesIt) {
@@ -159,6 +155,8 @@ TEST_F(AuditCommand, WordsForWhatIsWrong) {
   EXPECT_THAT(refused("r --access exact --certificate absent.json"),
               HasSubstr("needs 'absent.json'"));
   EXPECT_THAT(refused("r --latency-floor 2ms"), HasSubstr("goes with --http"));
+  EXPECT_THAT(refused("r --connections 2"), HasSubstr("goes with --http"));
+  EXPECT_THAT(refused("r --http --connections 0"), HasSubstr("not from 1 to 1000"));
   EXPECT_THAT(refused("r --api-key-file f"), HasSubstr("goes with --url"));
   EXPECT_THAT(refused("r --url ftp://x"), HasSubstr("is not http://HOST:PORT"));
   EXPECT_THAT(refused("r --url http://127.0.0.1:1"), HasSubstr("cannot be reached"));
@@ -207,7 +205,7 @@ TEST_F(AuditCommand, EveryAccessPlaysTheGamesItCan) {
 // The same leak and the same guard, through the server that users run.
 TEST_F(AuditCommand, OverHttpTheLeakIsRealAndClosed) {
   const Outcome outcome =
-      Run("audit r --http --latency-floor 2ms --access none,exact --epsilon 0,1 "
+      Run("audit r --http --latency-floor 2ms --connections 3 --access none,exact --epsilon 0,1 "
           "--attacks gap,distinguisher,timing --json");
   ASSERT_EQ(outcome.code, 0) << outcome;
   int open = 0, closed = 0, timed = 0, floored = 0;

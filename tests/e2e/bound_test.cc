@@ -8,7 +8,7 @@
 
 #include "certificate/test_support.h"
 #include "lucid/certificate/certificate.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class BoundTest : public testing::Test {
+class BoundTest : public CommandTest {
  protected:
   // 30 rows whose members differ visibly from N.
   void MakeRun(const std::string& run, const std::string& arch) {
@@ -24,9 +24,6 @@ class BoundTest : public testing::Test {
     const Outcome trained =
         Run("train --data p --out " + run + " --batch 8 --lr 0.2 --epochs 60 --arch " + arch);
     ASSERT_EQ(trained.code, 0) << trained;
-  }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
   }
   Outcome Check(const std::string& certificate, const std::string& run) {
     return RunLucid({certificate, "--run", run, "--starts", "200"},
@@ -38,7 +35,6 @@ class BoundTest : public testing::Test {
     for (const auto& bound : certificate["classes"]) bounds.push_back(bound["beta_upper_hex"]);
     return bounds;
   }
-  Scratch folder_;
 };
 
 // What both engines have in common.

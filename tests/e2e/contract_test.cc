@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -13,11 +13,8 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-class Contract : public testing::Test {
+class Contract : public CommandTest {
  protected:
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   nlohmann::json Json(const std::string& arguments, int code = 0) {
     const Outcome outcome = Run(arguments + " --json --quiet");
     EXPECT_EQ(outcome.code, code) << outcome;
@@ -31,7 +28,6 @@ class Contract : public testing::Test {
     EXPECT_EQ(outcome.out, "");
     return outcome.err;
   }
-  Scratch folder_;
 };
 
 TEST_F(Contract, PlainRunKeepsLabelsAndNothingElse) {

@@ -7,7 +7,7 @@
 
 #include "lucid/certificate/certificate.h"
 #include "lucid/data/domain.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -22,7 +22,7 @@ constexpr const char* kSchema =
     "member,binary,,,no|yes\n"
     "label,label,,,0|1\n";
 
-class SchemaDomain : public testing::Test {
+class SchemaDomain : public CommandTest {
  protected:
   SchemaDomain() {
     std::filesystem::create_directory(folder_ / "d");
@@ -39,13 +39,9 @@ class SchemaDomain : public testing::Test {
     const Outcome trained = Run("train --data d --out r --arch 2x6 --batch 8 --lr 0.3 --epochs 60");
     EXPECT_EQ(trained.code, 0) << trained;
   }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   Outcome Check(const std::string& arguments) {
     return RunLucid(Words(arguments), {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
   }
-  Scratch folder_;
 };
 
 TEST_F(SchemaDomain, BoundsAreProvedForRecordsOnly) {

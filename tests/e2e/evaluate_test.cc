@@ -1,12 +1,13 @@
 // lucid evaluate end to end: every method on real runs, what it says of what is missing, and that
 // guards cost what theory says.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-class Evaluate : public testing::Test {
+class Evaluate : public CommandTest {
  protected:
   // 60 rows whose members differ visibly from N.
   void MakeRun() {
@@ -28,9 +29,6 @@ class Evaluate : public testing::Test {
     const Outcome bound = Run("bound r --time-limit 60s " + options);
     ASSERT_EQ(bound.code, 0) << bound;
   }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   // {method, epsilon as printed}: row.
   static std::map<std::pair<std::string, std::string>, nlohmann::json> RowsOf(
       const nlohmann::json& json) {
@@ -38,8 +36,34 @@ class Evaluate : public testing::Test {
     for (const auto& row : json["rows"]) rows[{row["method"], row["epsilon"].dump()}] = row;
     return rows;
   }
-  Scratch folder_;
 };
+
+TEST_F(Evaluate, BoundEndsWithTheSameFigures) {
+  MakeRun();
+  const Outcome bound = Run("bound r --time-limit 60s --index");
+  ASSERT_EQ(bound.code, 0) << bound;
+  const Outcome evaluated = Run("evaluate r --methods none,scalar,exact --epsilon 0 --json");
+  ASSERT_EQ(evaluated.code, 0) << evaluated;
+  EXPECT_THAT(bound.out, HasSubstr("expected at epsilon 0 on 25 test rows:\n"));
+  auto rows = RowsOf(evaluated.Json());
+  const auto percent = [&](const std::string& method, const char* field) {
+    return 100 * rows[{method, method == "none" ? "null" : "0.0"}][field].get<double>();
+  };
+  EXPECT_THAT(bound.out, HasSubstr(fmt::format("  N alone  accuracy {:6.2f} %\n",
+                                               percent("none", "accuracy"))));
+  for (const char* guard : {"scalar", "exact"}) {
+    EXPECT_THAT(bound.out, HasSubstr(fmt::format("  {:<8} accuracy {:6.2f} %, noised {:6.2f} %\n",
+                                                 guard, percent(guard, "accuracy"),
+                                                 percent(guard, "noised_fraction"))));
+  }
+  EXPECT_GT(percent("scalar", "noised_fraction"), 0) << "the run has members that differ from N";
+  // Without test rows it has nothing to say.
+  ASSERT_TRUE(fs::remove(folder_ / "p/test.csv"));
+  const Outcome without = Run("bound r --time-limit 60s --index");
+  EXPECT_EQ(without.code, 0) << without;
+  EXPECT_THAT(without.out, Not(HasSubstr("expected at")));
+  EXPECT_THAT(without.err, Not(HasSubstr("expected")));
+}
 
 TEST_F(Evaluate, EveryMethodHasARowPerEpsilon) {
   MakeRun();

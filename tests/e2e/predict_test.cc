@@ -8,7 +8,7 @@
 
 #include "certificate/test_support.h"
 #include "lucid/certificate/certificate.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -17,16 +17,13 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-class PredictTest : public testing::Test {
+class PredictTest : public CommandTest {
  protected:
   void SetUp() override {
     ASSERT_EQ(Run("data synth2d --rows 30 --seed 4 --out p").code, 0);
     const Outcome trained = Run("train --data p --out r --batch 8 --lr 0.2 --epochs 60 --arch 2x6");
     ASSERT_EQ(trained.code, 0) << trained;
     ASSERT_EQ(Run("bound r --time-limit 30s --index").code, 0);
-  }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
   }
   std::vector<std::string> Lines(const std::string& text) {
     std::vector<std::string> lines;
@@ -42,7 +39,6 @@ class PredictTest : public testing::Test {
     change(certificate);
     ASSERT_TRUE(SaveCertificate(certificate, path).ok());
   }
-  Scratch folder_;
 };
 
 TEST_F(PredictTest, GivesALabelPerRowTheSameEveryTime) {

@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
 
 using testing::HasSubstr;
 
-class PromiseCommands : public testing::Test {
+class PromiseCommands : public CommandTest {
  protected:
   void SetUp() override {
     for (const char* command :
@@ -22,10 +22,6 @@ class PromiseCommands : public testing::Test {
       last_ = outcome.out;
     }
   }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
-  Scratch folder_;
   std::string last_;
 };
 

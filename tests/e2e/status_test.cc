@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -14,17 +14,13 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-class StatusTest : public testing::Test {
+class StatusTest : public CommandTest {
  protected:
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   nlohmann::json Status() {
     const Outcome outcome = Run("status r --json");
     EXPECT_EQ(outcome.code, 0) << outcome;
     return outcome.Json();
   }
-  Scratch folder_;
 };
 
 TEST_F(StatusTest, FollowsARunFromTrainingToReport) {

@@ -1,7 +1,11 @@
 // What goes to stdout, what to stderr, and what happens when one of them cannot be written to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <csignal>
 
 #include "support/run_lucid.h"
@@ -51,6 +55,43 @@ TEST_F(Streams, EveryJsonOutputIsOneDocument) {
     EXPECT_EQ(outcome.code, 0) << outcome;
     EXPECT_TRUE(outcome.Json().is_object()) << command << "\n" << outcome;
   }
+}
+
+// Drawn anew in its row, whatever the terminal's width. A line that is longer would go on in the
+// next row and stay there.
+TEST_F(Streams, TheLiveDisplayKeepsToTheWidthOfTheTerminal) {
+  ASSERT_EQ(Run("data synth2d --rows 1500 --seed 1 --out big").code, 0);
+  constexpr std::size_t kColumns = 40;
+  winsize size{.ws_row = 24, .ws_col = kColumns, .ws_xpixel = 0, .ws_ypixel = 0};
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::chdir(folder_.path().c_str()) == 0) {
+      ::execl(LUCID_PROGRAM, LUCID_PROGRAM, "train", "--data", "big", "--arch", "4x30", "--epochs",
+              "100", "--batch", "16", "--expected-rows", "1500", "--members", "200", "--threads",
+              "1", "--out", "r", nullptr);
+    }
+    ::_exit(99);
+  }
+  std::string shown;
+  std::array<char, 4096> bytes{};
+  for (ssize_t n = 0; (n = ::read(terminal, bytes.data(), bytes.size())) > 0;) {
+    shown.append(bytes.data(), static_cast<std::size_t>(n));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ::close(terminal);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << shown;
+  int drawn = 0;
+  for (std::size_t at = 0; (at = shown.find("\r[", at)) != std::string::npos; ++drawn) {
+    const std::size_t end = shown.find("\x1b[K", at);
+    ASSERT_NE(end, std::string::npos) << shown.substr(at);
+    EXPECT_LE(end - at - 1, kColumns) << shown.substr(at, end - at);
+    EXPECT_THAT(shown.substr(at, end - at), HasSubstr("] training: "));
+    at = end;
+  }
+  EXPECT_GT(drawn, 2) << shown;
 }
 
 // Progress goes to stderr as plain lines where that is no terminal, and --quiet leaves it out.

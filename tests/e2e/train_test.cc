@@ -5,18 +5,15 @@
 #include <zlib.h>
 
 #include "lucid/ensemble/ensemble.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
 
 using testing::HasSubstr;
 
-class Train : public testing::Test {
+class Train : public CommandTest {
  protected:
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   // Requires success; the JSON of the training.
   nlohmann::json TrainInto(const std::string& run, const std::string& options) {
     const Outcome outcome = Run("train --json --out " + run + " " + options);
@@ -39,7 +36,6 @@ class Train : public testing::Test {
                "column,kind,offset,divisor,categories\n" + schema);
     WriteBytes(folder_ / (name + "/train.csv"), train);
   }
-  Scratch folder_;
 };
 
 TEST_F(Train, GivesTheSameBytesHoweverTheWorkIsCut) {

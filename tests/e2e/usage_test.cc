@@ -7,7 +7,7 @@
 #include <csignal>
 #include <sstream>
 
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -221,19 +221,15 @@ TEST(BadUsage, WhateverTheUserTypedTheMessageIsOneLine) {
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("\x1b")));
 }
 
-class Config : public testing::Test {
+class Config : public CommandTest {
  protected:
   Config() { EXPECT_EQ(Run("data synth2d --rows 12 --out p").code, 0); }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   std::string Training(const std::string& run) {
     return ReadJson(folder_ / (run + "/manifest.json")).value("training", "");
   }
   std::string RunKey(const std::string& run) {
     return ReadJson(folder_ / (run + "/manifest.json"))["hashes"].value("run_key", "");
   }
-  Scratch folder_;
 };
 
 TEST_F(Config, SetsTheOptionsOfTrain) {

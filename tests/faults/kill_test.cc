@@ -11,7 +11,7 @@
 
 #include "ensemble/run_spec.h"
 #include "lucid/data/synthetic.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -32,7 +32,7 @@ double Uniform(std::mt19937_64& generator, double high) {
   return std::uniform_real_distribution<double>(0, high)(generator);
 }
 
-class Kill : public testing::Test {
+class Kill : public CommandTest {
  protected:
   static constexpr int kRows = 300, kThreads = 2;
 
@@ -46,9 +46,6 @@ class Kill : public testing::Test {
     std::printf("an uninterrupted run takes %.2f s\n", seconds_);
   }
 
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
-  }
   std::string In(const std::string& run, const std::string& file) {
     return folder_ / (run + "/" + file);
   }
@@ -86,7 +83,6 @@ class Kill : public testing::Test {
     return found;
   }
 
-  Scratch folder_;
   const std::string train_ =
       "train --data p --arch 2x50 --epochs 60 --batch 100 --threads 2 --json --out ";
   double seconds_ = 0;

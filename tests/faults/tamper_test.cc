@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ensemble/run_spec.h"
-#include "support/run_lucid.h"
+#include "support/command_test.h"
 
 namespace lucid::test {
 namespace {
@@ -13,15 +13,12 @@ using testing::AnyOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Tamper : public testing::Test {
+class Tamper : public CommandTest {
  protected:
   Tamper() {
     EXPECT_EQ(Run("data synth2d --rows 30 --out p").code, 0);
     EXPECT_EQ(Run(train_ + "run").code, 0);
     EXPECT_EQ(Run(train_ + "other --seed 1").code, 0);
-  }
-  Outcome Run(const std::string& arguments) {
-    return RunLucid(Words(arguments), {.folder = folder_.path()});
   }
   std::string In(const std::string& run, const std::string& file) {
     return folder_ / (run + "/" + file);
@@ -84,7 +81,6 @@ class Tamper : public testing::Test {
   }
 
   static constexpr const char* kFiles[] = {kManifestFile, kNetworkFile, kEnsembleFile};
-  Scratch folder_;
   const std::string train_ = "train --data p --arch 2x6 --epochs 3 --out ";
 };
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "admission/api_keys.h"
 #include "fuzz/require.h"
-#include "serve/api_keys.h"
 
 namespace {
 

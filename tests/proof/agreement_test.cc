@@ -1,6 +1,7 @@
 // The checker's bounds beside the engine's, which are other code, and beside what networks really
 // do.
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -209,6 +210,48 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
   }
   EXPECT_GT(inhabited_regions, 700);
   RecordProperty("worst", testing::PrintToString(worst));
+}
+
+void UseInstructionSets(std::int64_t targets) {
+  hwy::SetSupportedTargetsForTest(targets);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// A claim may hold with no room at all, so a proof that one machine accepts must not depend on what
+// another machine's vectors and multiply-adds round.
+TEST(ProofAgreement, TheCheckersBoundsHaveTheSameBitsOnEveryInstructionSet) {
+  std::vector<std::int64_t> targets;
+  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_NEON, HWY_STATIC_TARGET}) {
+    if ((hwy::SupportedTargets() & target) != 0) targets.push_back(target);
+  }
+  if (targets.size() < 2) GTEST_SKIP() << "one instruction set only";
+  int compared = 0;
+  for (std::uint64_t seed = kSeed; seed < kSeed + 400; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Instance instance(seed);
+    RegionBounder engine(instance.network);
+    const auto pair = instance.EnterEngine(engine);
+    if (!pair) continue;
+    double lambda = 0;
+    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
+    std::vector<double> first;
+    for (const std::int64_t target : targets) {
+      UseInstructionSets(target);
+      ProofBounder checker(instance.network);
+      ASSERT_TRUE(instance.EnterChecker(checker));
+      const auto question = instance.CheckersQuestion();
+      std::vector<double> found = {checker.Bound(question, lambda, dual),
+                                   checker.BoundByLines(question, lambda),
+                                   checker.BoundByLines(question, 1)};
+      ASSERT_TRUE(checker.EnterMember(instance.member, /*quick=*/true));
+      found.push_back(checker.BoundByIntervals(question));
+      if (first.empty()) first = found;
+      EXPECT_EQ(first, found) << hwy::TargetName(target);
+    }
+    UseInstructionSets(0);
+    ++compared;
+  }
+  EXPECT_GT(compared, 250);
 }
 
 // Points of the region, their sums inside the intervals, and f - lambda (g - e) below every bound,

@@ -235,10 +235,11 @@ TEST_F(FullPromiseTest, APromiseThatIsAskedForIsKeptOrNothingOpens) {
 TEST_F(FullPromiseTest, AGuardThatLooksAtMembersStatesLabelsOnly) {
   const Outcome bound = RunLucid({"bound", Run(), "--time-limit", "20s", "--no-proof", "--index"});
   ASSERT_TRUE(fs::exists(File("certificate.json"))) << bound;
-  const ServerProcess server(scratch_, {"--guard", "exact"});
+  const ServerProcess server(scratch_, {"--guard", "exact", "--latency-floor", "20ms"});
   EXPECT_EQ(server.AskAdmin(Get("/status.json")).Json()["promise"]["name"], "labels");
-  const Outcome refused = RunLucid({"serve", Run(), "--key-file", scratch_ / "key", "--guard",
-                                    "exact", "--promise", "full", "--unchecked"});
+  const Outcome refused =
+      RunLucid({"serve", Run(), "--key-file", scratch_ / "key", "--guard", "exact",
+                "--latency-floor", "20ms", "--promise", "full", "--unchecked"});
   EXPECT_EQ(refused.code, 2) << refused;
   EXPECT_THAT(refused.err, HasSubstr("made from members"));
 }

@@ -76,17 +76,39 @@ std::vector<BadInput> BadInputs() {
       {"empty body", predict(""), 400, "not valid JSON"},
       {"unknown output", infer(R"({"outputs":[{"name":"scores"}],"inputs":[{"name":"input"}]})"),
        400, "'scores'"},
-      {"binary data extension",
-       Post("/v2/models/lucid/infer", "{}", "Inference-Header-Content-Length: 2\r\n"), 400,
-       "binary data"},
+      {"binary data without a size",
+       Post("/v2/models/lucid/infer",
+            R"({"inputs":[{"name":"input","datatype":"FP32","shape":[1,2],"data":[0,0]}]}more)",
+            "Inference-Header-Content-Length: 74\r\n"),
+       400, "belong to no input"},
+      {"binary data that is too short",
+       Post("/v2/models/lucid/infer",
+            R"({"inputs":[{"name":"input","datatype":"FP32","shape":[1,2],)"
+            R"("parameters":{"binary_data_size":8}}]}1234)",
+            "Inference-Header-Content-Length: 97\r\n"),
+       400, "4 bytes are left"},
+      {"JSON longer than the body",
+       Post("/v2/models/lucid/infer", "{}", "Inference-Header-Content-Length: 3\r\n"), 400,
+       "3 bytes of JSON"},
+      {"binary data of predict", Post("/predict", "{}", "Inference-Header-Content-Length: 2\r\n"),
+       400, "for infer only"},
       {"wrong content type",
        Raw("POST", "/predict", "Content-Type: text/plain\r\nContent-Length: 2\r\n", "{}"), 415,
        "application/json"},
-      {"no content type", Raw("POST", "/predict", "Content-Length: 2\r\n", "{}"), 415,
+      {"no content type, from a page",
+       Raw("POST", "/predict", "Origin: http://x\r\nContent-Length: 2\r\n", "{}"), 415,
        "application/json"},
-      {"compressed body",
-       Raw("POST", "/predict", json + "Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}"), 415,
-       "compressed"},
+      {"unknown compression",
+       Raw("POST", "/predict", json + "Content-Encoding: br\r\nContent-Length: 2\r\n", "{}"), 415,
+       "gzip or deflate"},
+      {"compressed body that is not",
+       Raw("POST", "/predict", json + "Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}"), 400,
+       "Content-Encoding"},
+      {"two Content-Encodings",
+       Raw("POST", "/predict",
+           json + "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n",
+           "{}"),
+       400, "at most one Content-Encoding"},
       {"no length", Raw("POST", "/predict", json), 411, "Content-Length"},
       {"huge body, announced", Raw("POST", "/predict", json + "Content-Length: 1000000000\r\n", ""),
        413, "at most 1048576"},
@@ -135,6 +157,13 @@ std::vector<BadInput> BadInputs() {
       {"two transfer codings",
        Raw("POST", "/predict", json + "Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 501,
        "chunked"},
+      {"folded transfer coding",
+       Raw("POST", "/predict", json + "Transfer-Encoding:\r\n chunked\r\n", "2\r\n{}\r\n0\r\n\r\n"),
+       400, "another line"},
+      {"folded field", Get("/v2", "X-A: b\r\n\tc\r\n"), 400, "another line"},
+      {"chunks in HTTP/1.0",
+       "POST /predict HTTP/1.0\r\n" + json + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+       "HTTP/1.0"},
       {"too few nested rows", tensor("[[0.5,0.5]]", "[2,2]"), 400, "needs 2 lists"},
       {"unknown expectation", Post("/predict", kRow, "Expect: 200-maybe\r\n"), 417, "100-continue"},
   };
@@ -331,33 +360,32 @@ TEST_F(HttpTest, KeepAliveExpectAndOldVersions) {
 
 TEST_F(HttpTest, ConnectionsAndRequestsAreLimited) {
   const ServerProcess server(scratch_, {"--max-connections", "2", "--max-connections-per-address",
-                                        "2", "--max-requests", "1"});
+                                        "2", "--max-requests", "1", "--latency-floor", "1500ms"});
   Socket first(server.port()), second(server.port());
   first.Send(Get("/v2"));
   EXPECT_EQ(first.Read().status, 200);
   second.Send(Get("/v2"));
   EXPECT_EQ(second.Read().status, 200);
   Socket third(server.port());
+  third.Send(Get("/v2"));
   const Reply refused = third.Read();
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.Field("Retry-After"), "1");
   EXPECT_TRUE(third.AtEnd());
+  EXPECT_EQ(Socket(server.port()).Read().status, 503) << "told also if it says nothing";
 
-  first.Send(Post("/predict", kRow).substr(0, 40));
-  second.Send(Get("/v2"));
-  EXPECT_EQ(second.Read().status, 200) << "half a head holds no place";
-  first.Send(Post("/predict", kRow).substr(40, 50));  // was admitted, and holds the only one
+  first.Send(Post("/predict", kRow).substr(0, 90));  // half a request holds no place
+  second.Send(Post("/predict", kRow));
   const auto in_flight = [&] {
     return server.AskAdmin(Get("/status.json")).Json()["traffic"]["in_flight"];
   };
   ASSERT_TRUE(WaitFor([&] { return in_flight() == 1; }, 10));
-  second.Send(Get("/v2"));
-  const Reply full = second.Read();
-  EXPECT_EQ(full.status, 503) << full;
   first.Send(Post("/predict", kRow).substr(90));
+  const Reply full = first.Read();
+  EXPECT_EQ(full.status, 503) << full;
+  EXPECT_EQ(second.Read().status, 200) << "it held the only one until the floor";
+  first.Send(Post("/predict", kRow));
   EXPECT_EQ(first.Read().status, 200);
-  second.Send(Get("/v2"));
-  EXPECT_EQ(second.Read().status, 200);
 }
 
 TEST_F(HttpTest, RequestsAreLimitedToTheRate) {
@@ -419,7 +447,13 @@ TEST_F(HttpTest, OneAddressCannotHaveAllConnections) {
     socket->Send(Get("/v2"));
     EXPECT_EQ(socket->Read().status, 200);
   }
-  EXPECT_EQ(Socket(server.port()).Read().status, 503) << "a quarter of eight is two";
+  EXPECT_EQ(server.Ask(Get("/v2")).status, 503) << "a quarter of eight is two";
+  for (int i = 0; i < 20; ++i) {
+    Socket probe(server.port());
+    probe.Send(Get("/v2/health/ready"));
+    EXPECT_EQ(probe.Read().status, 200) << "health has places of its own";
+    EXPECT_TRUE(probe.AtEnd()) << "for one question each";
+  }
 }
 
 TEST_F(HttpTest, TheAdminPortAnswersToItsOwnNamesOnly) {
@@ -448,6 +482,36 @@ TEST_F(HttpTest, LabelsLeaveAtMultiplesOfTheLatencyFloor) {
   socket.Send(Post("/predict", "{}"));
   EXPECT_EQ(socket.Read().status, 400);
   EXPECT_GE(Now() - bad, 0.150) << "errors, too";
+}
+
+TEST_F(HttpTest, ATraceIsHandedOnAndNothingThatOnlyLooksLikeOne) {
+  const std::string good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const std::string bad[] = {
+      "00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01",
+      "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+      "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+      "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+      "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+      "00-4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7-01",
+      "someone's secret",
+      good + "\r\ntraceparent: " + good,
+  };
+  for (const char* format : {"text", "json"}) {
+    ServerProcess server(scratch_, {"--log-format", format});
+    const Reply traced = server.Ask(Post("/predict", kRow, "Traceparent: " + good + "\r\n"));
+    EXPECT_EQ(traced.status, 200);
+    EXPECT_EQ(traced.Field("traceparent"), good);
+    for (const std::string& other : bad) {
+      const Reply reply = server.Ask(Post("/predict", kRow, "traceparent: " + other + "\r\n"));
+      EXPECT_EQ(reply.status, 200) << other;
+      EXPECT_EQ(reply.Field("traceparent"), "") << other;
+    }
+    const std::string log = server.Stop().err;
+    const std::size_t at = log.find(good);
+    EXPECT_NE(at, std::string::npos) << log;
+    EXPECT_EQ(log.find(good, at + 1), std::string::npos) << log;
+    EXPECT_EQ(log.find("secret"), std::string::npos) << log;
+  }
 }
 
 }  // namespace

@@ -50,6 +50,41 @@ class PrivacyTest : public testing::Test {
   Scratch scratch_;
 };
 
+// A client that asks for its counts again and again must not see when the answer was ready.
+TEST_F(PrivacyTest, StatsCountNoAnswerBeforeTheLatencyFloor) {
+  const Outcome made =
+      RunLucid({"keys", "create", "--file", scratch_ / "keys.toml", "--id", "alice"});
+  ASSERT_EQ(made.code, 0) << made;
+  const std::vector<std::string> words = Words(made.out);
+  const auto key = std::ranges::find_if(
+      words, [](const std::string& word) { return word.starts_with("lucid."); });
+  ASSERT_NE(key, words.end());
+  const std::string fields = "X-API-Key: " + *key + "\r\n";
+  const ServerProcess server(scratch_,
+                             {"--api-keys", scratch_ / "keys.toml", "--latency-floor", "3s"});
+  const auto counts = [&] {
+    const nlohmann::json stats =
+        server.Ask(Get("/v2/models/lucid/stats", fields)).Json()["model_stats"][0];
+    return std::pair(stats["inference_stats"]["success"]["count"].get<int>(),
+                     stats["inference_stats"]["fail"]["count"].get<int>());
+  };
+  Socket good(server.port()), bad(server.port());
+  const double start = Now();
+  good.Send(Post("/predict", PredictBody({{0.2, 0.7}}), fields));
+  bad.Send(Post("/predict", "{}", fields));
+  int looks = 0;
+  while (Now() - start < 2) {
+    const auto seen = counts();
+    if (Now() - start < 2.5) EXPECT_EQ(seen, std::pair(0, 0)) << Now() - start;
+    ++looks;
+    SleepSeconds(0.1);
+  }
+  EXPECT_GT(looks, 3);
+  EXPECT_EQ(good.Read().status, 200);
+  EXPECT_EQ(bad.Read().status, 400);
+  EXPECT_EQ(counts(), std::pair(1, 1));
+}
+
 TEST_F(PrivacyTest, SingleBatchRestartAndReplicaGiveTheSameAnswers) {
   const Rows rows = Grid(20);
   std::vector<int> batch;
@@ -91,7 +126,7 @@ TEST_F(PrivacyTest, EveryGuardGivesTheLabelsOfLucidPredict) {
   WriteBytes(scratch_ / "rows.csv", csv);
   std::int64_t noised_before = std::ssize(rows);
   for (const char* guard : {"scalar", "spatial", "exact"}) {
-    const ServerProcess server(scratch_, {"--guard", guard});
+    const ServerProcess server(scratch_, {"--guard", guard, "--latency-floor", "20ms"});
     const std::vector<int> labels = server.Labels(rows);
     const Outcome predicted =
         RunLucid({"predict", scratch_ / "run", "--input", scratch_ / "rows.csv", "--guard", guard,
@@ -206,11 +241,17 @@ TEST_F(PrivacyTest, ALedgerThatCannotBeWrittenMeansNoAnswer) {
     EXPECT_EQ(reply.Field("Retry-After"), "1");
     EXPECT_EQ(AnswersPaidFor(server), answered);
     EXPECT_EQ(server.Ask(Get("/v2/health/live")).status, 200) << "the server goes on";
+    for (const char* path : {"/v2/health/ready", "/v2/models/lucid/ready"}) {
+      EXPECT_TRUE(WaitFor([&] { return server.Ask(Get(path)).status == 503; }, 5))
+          << path << ": who cannot pay must not be asked";
+    }
     paid = answered;
     EXPECT_EQ(server.Stop().code, 0);
   }
   const ServerProcess server(scratch_, Charged("l.db"));
   EXPECT_EQ(AnswersPaidFor(server), paid);
+  EXPECT_EQ(server.Ask(Get("/v2/health/ready")).status, 200);
+  EXPECT_EQ(AnswersPaidFor(server), paid) << "to look costs nothing";
 }
 
 TEST_F(PrivacyTest, TheDictionaryRemembersAcrossRestarts) {

@@ -47,13 +47,20 @@ std::string SecretIn(std::string text) {
   return "";
 }
 
-Socket::Socket(int port, int family) : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Socket::Socket(int port, int family, const std::string& source)
+    : fd_(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const timeval patience{20, 0};
   ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_port = htons(static_cast<std::uint16_t>(port));
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (!source.empty()) {
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    EXPECT_EQ(::inet_pton(AF_INET, source.c_str(), &from.sin_addr), 1) << source;
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof(from)), 0) << source;
+  }
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
   v6.sin6_port = v4.sin_port;

@@ -27,7 +27,8 @@ std::string SecretIn(std::string text);
 // A TCP connection to loopback. Reads give up after 20 s.
 class Socket {
  public:
-  explicit Socket(int port, int family = AF_INET);
+  // source: the address that it comes from, of 127.0.0.0/8; empty: 127.0.0.1, or ::1.
+  explicit Socket(int port, int family = AF_INET, const std::string& source = "");
   ~Socket();
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&&) = delete;

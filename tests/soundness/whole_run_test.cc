@@ -336,7 +336,6 @@ class WholeRuns {
     options.domain = stream.Below(2) == 0 ? DomainKind::kBox : DomainKind::kSchema;
     options.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
     if (stream.Below(4) == 0) options.class_limit = options.time_limit / 4;
-    options.narrow_after = static_cast<std::int64_t>(stream.Below(3) * 10);
     if (stream.Below(2) == 0) options.closer_after = 1 + stream.Below(20);
     // Mostly a weak attack, because it takes most of the time of such small runs.
     if (stream.Below(16) != 0) options.attack_climbs = stream.Below(20);

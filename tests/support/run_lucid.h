@@ -42,6 +42,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t pid() const { return pid_; }
   void Signal(int signal) const;
   bool Ended();  // without waiting
   // Reads what it has written so far.

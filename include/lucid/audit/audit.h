@@ -57,6 +57,8 @@ Result<World> WorldNamed(std::string_view name);
 // Access over HTTP, beside that in this process: `lucid serve` itself, on a free port of loopback.
 struct HttpAuditOptions {
   double latency_floor = 0;  // seconds; above 0: kTiming is also played against this floor
+  // That ask at once while kTiming is played: one is timed, the others keep the server busy.
+  std::int64_t connections = 1;
 };
 
 // A server that somebody else runs, asked instead of all other accesses.

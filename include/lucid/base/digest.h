@@ -4,6 +4,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,15 @@ struct Digest {
 
   std::string Hex() const;                              // 64 lower-case digits
   static Result<Digest> FromHex(std::string_view hex);  // exactly 64 hex digits
+};
+
+// For hash tables: a digest's first bytes are as good as any hash of it.
+struct DigestHash {
+  std::size_t operator()(const Digest& digest) const {
+    std::size_t first = 0;
+    std::memcpy(&first, digest.bytes.data(), sizeof(first));
+    return first;
+  }
 };
 
 Digest Sha256Of(std::span<const std::byte> data);

@@ -17,8 +17,9 @@ namespace lucid {
 //   unit key = SHA-256(unit id); without a unit column every row is a unit, and its row key is its
 //              unit key
 struct TableKeys {
-  std::vector<Digest> rows;   // one per row
-  std::vector<Digest> units;  // of the unit of each row
+  std::vector<Digest> rows;      // one per row
+  std::vector<Digest> units;     // of the unit of each row
+  std::vector<Digest> contents;  // of each row without its copy number: equal rows have one
 
   static TableKeys Of(const Table& table);
 };

@@ -52,8 +52,11 @@ struct EnsembleOptions {
   // with commas between them, or "none"), LUCID_SEED, LUCID_ARCH (canonical) and LUCID_OUT (the
   // .safetensors file to write).
   std::string trainer;
+  // The command is a worker instead: it is started `threads` times at most, stays alive, and gets
+  // the same as a line of JSON for every network (docs/ensemble.md).
+  bool trainer_stays = false;
   // Tries first whether the command is seeded, knows no order of the rows and leaves out what it is
-  // told (eleven trainings at most).
+  // told (thirteen trainings at most).
   bool check_trainer = false;
   std::int64_t members = 0;  // 0: a member for every unit; otherwise only so many, evenly spaced,
                              // and every artefact says that the run is partial

@@ -44,6 +44,9 @@ struct EvaluationOptions {
   std::vector<double> epsilons = {0, 0.2, 1};  // per query; of training for kDpSgd and kAlibi
   MechanismKind mechanism = MechanismKind::kPaper;
   std::string certificate;  // empty: RUN/certificate.json
+  // Accuracy and noised share only: answers are not sampled and access is not timed, so that it
+  // takes one pass over the rows.
+  bool only_expected = false;
 
   // These are read by kDpSgd and kAlibi only.
   double smallest_epsilon = 0.02;  // in the place of 0, which they cannot do

@@ -52,6 +52,8 @@ class GuardKey {
   GuardKey() = default;
   std::array<std::uint8_t, 32> bytes_{};
 };
+// Where programs keep the key of a run, in its folder.
+inline constexpr const char* kGuardKeyFile = "guard.key";
 
 struct GuardOptions {
   GuardKind guard = GuardKind::kScalar;

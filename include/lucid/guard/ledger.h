@@ -12,6 +12,9 @@
 // draws on, and the overall one, which every answer new to all of them draws on (clients that
 // collude learn nothing from a second copy).
 //
+// A charge takes the same steps and writes the same pages whatever becomes of it, so that how long
+// it takes tells nobody whether a budget is spent, or what other accounts have paid for.
+//
 // Amounts are whole multiples of 2^-40, costs rounded up and budgets down: no sum drifts.
 // Replicas cannot share a ledger; each with its own has its own budget (docs/threat_model.md).
 #pragma once
@@ -86,6 +89,9 @@ class Ledger {
   void Charge(Request request, std::function<void(Outcome)> done);
   // Does the same and waits for the commit.
   Outcome Charge(Request request);
+  // Writes as much as a request for one answer and charges nothing: could one be paid for now?
+  // Otherwise as Charge.
+  void Probe(std::function<void(const Status&)> done);
   // Waits until every `done` has returned, and what it held is gone: from here on nothing that it
   // called is used by the ledger's thread. Not within a `done`.
   void Settle();

@@ -49,10 +49,9 @@ struct NativeBoundOptions : BoundOptions {
   // A bound b >= 0 to decide about, for every class, instead of searching for the smallest: a class
   // ends when its beta_upper is at most b, and everything ends at the first witness above b.
   std::optional<double> decide;
-  // When costlier bounds are tried: after so many bounds of the search, and of a member. They
-  // decide how long a search takes, never whether its bounds hold.
-  std::int64_t narrow_after = 2000;
-  std::optional<std::int64_t> closer_after;  // none: when they cost as much as was spent by then
+  // A member gets a costlier bound after so many bounds; none: when that costs as much as was spent
+  // on it by then. It decides how long a search takes, never whether its bounds hold.
+  std::optional<std::int64_t> closer_after;
   // How often the attack before the search climbs to a leaking input, and at most each attack on
   // one member during the search (0: there is no attack); none: by the number of inputs and the
   // time. It decides how long a search takes, as well.

@@ -21,7 +21,15 @@ struct ServeLimits {
   std::int64_t connections = 1024;  // open at once; a further one is told 503 and closed
   // The same of one address (IPv6: of one /64 network); 0: a quarter of `connections`.
   std::int64_t connections_per_address = 0;
-  std::int64_t requests = 512;           // admitted and not answered; a further one gets 503
+  // Requests for labels that have come whole and are not answered; a further one gets 503.
+  // The last quarter of the places is for clients that have no other.
+  std::int64_t requests = 512;
+  // The same of one client (an API key; without keys an address); 0: half of `requests`.
+  std::int64_t requests_per_client = 0;
+  // Connections that wait for their first byte, or for the rest of a request. With one more the
+  // oldest of the client that has most is dropped. 0 of one client: a quarter of `half_open`.
+  std::int64_t half_open = 256;
+  std::int64_t half_open_per_client = 0;
   std::int64_t header_bytes = 16 << 10;  // request line and fields
   std::int64_t body_bytes = 1 << 20;
   std::int64_t rows = 1024;     // of one request
@@ -37,6 +45,8 @@ struct ServeLimits {
   double drain_seconds = 10;
 
   std::int64_t ConnectionsPerAddress() const;  // in effect
+  std::int64_t RequestsPerClient() const;
+  std::int64_t HalfOpenPerClient() const;
   Status Validate() const;
 };
 
@@ -71,7 +81,9 @@ struct ServeOptions {
   std::string memo_file;                // of the dictionary
   std::int64_t memo_limit = 1'000'000;  // entries
   std::optional<double> rate;           // requests per second of a client whose key says nothing
-  double latency_floor = 0;  // seconds: labels are sent at multiples of it after the request
+  // Seconds: labels are sent at multiples of it after the request. The exact guard needs one.
+  double latency_floor = 0;
+  bool open_timing = false;  // the exact guard without one: for audits, which measure what it hides
   int threads = 0;           // 0: all cores
   bool json_log = false;
   bool access_log = true;

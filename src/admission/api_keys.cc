@@ -1,4 +1,4 @@
-#include "serve/api_keys.h"
+#include "admission/api_keys.h"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -77,11 +77,11 @@ Status CheckRange(std::string_view name, const std::optional<double>& value, dou
 }
 
 // A key of 100 years ago is a mistake, one of year 10000 cannot be written.
-Status CheckExpiry(const std::optional<sys_seconds>& expires) {
+Status CheckExpiry(std::string_view name, const std::optional<sys_seconds>& expires) {
   using namespace std::chrono_literals;
   if (!expires.has_value()) return Ok();
   if (*expires >= sys_days(2000y / 1 / 1) && *expires < sys_days(10000y / 1 / 1)) return Ok();
-  return InvalidInput("expires: the year must be between 2000 and 9999");
+  return InvalidInput(fmt::format("{}: the year must be between 2000 and 9999", name));
 }
 
 Status CheckEntry(const ApiKeyEntry& entry) {
@@ -89,7 +89,8 @@ Status CheckEntry(const ApiKeyEntry& entry) {
     return InvalidInput(
         fmt::format("id {}: must be 1 to {} of A-Z a-z 0-9 _ -", Quoted(entry.id), kLongestId));
   }
-  LUCID_TRY(CheckExpiry(entry.expires));
+  LUCID_TRY(CheckExpiry("expires", entry.expires));
+  if (entry.old) LUCID_TRY(CheckExpiry("old_until", entry.old->until));
   LUCID_TRY(CheckRange("rate", entry.rate, 1e-6, kLargestRate));
   LUCID_TRY(CheckRange("burst", entry.burst, 1, kLargestRate));
   LUCID_TRY(CheckRange("budget", entry.budget, 0, EpsilonUnits::kLargest));
@@ -110,7 +111,11 @@ class EntryReader {
     entry.id = Text("id");
     if (!FromHex(Text("salt"), entry.salt)) Wrong("salt", "must be 32 hex digits");
     if (!FromHex(Text("hash"), entry.hash)) Wrong("hash", "must be 64 hex digits");
-    if (const toml::node* node = table_.get("expires")) entry.expires = Expiry(*node);
+    if (const toml::node* node = table_.get("expires")) entry.expires = Time("expires", *node);
+    if (table_.contains("old_salt") || table_.contains("old_hash") ||
+        table_.contains("old_until")) {
+      entry.old = Old();
+    }
     if (const toml::node* node = table_.get("revoked")) {
       const auto revoked = node->value_exact<bool>();
       if (!revoked) Wrong("revoked", "must be true or false");
@@ -132,8 +137,9 @@ class EntryReader {
 
  private:
   void CheckNames() {
-    static const std::set<std::string_view> kKnown = {"id",      "salt", "hash",  "expires",
-                                                      "revoked", "rate", "burst", "budget"};
+    static const std::set<std::string_view> kKnown = {"id",       "salt",     "hash",     "expires",
+                                                      "revoked",  "rate",     "burst",    "budget",
+                                                      "old_salt", "old_hash", "old_until"};
     for (const auto& [key, node] : table_) {
       if (!kKnown.contains(key.str())) Wrong(key.str(), "is not a field of a key");
     }
@@ -151,7 +157,16 @@ class EntryReader {
     if (!number || !std::isfinite(*number)) Wrong(name, "must be a number");
     return number.value_or(0);
   }
-  std::optional<sys_seconds> Expiry(const toml::node& node) {
+  ApiKeyEntry::OldSecret Old() {
+    ApiKeyEntry::OldSecret old;
+    if (!FromHex(Text("old_salt"), old.salt)) Wrong("old_salt", "must be 32 hex digits");
+    if (!FromHex(Text("old_hash"), old.hash)) Wrong("old_hash", "must be 64 hex digits");
+    const toml::node* node = table_.get("old_until");
+    if (node == nullptr) Wrong("old_until", "is missing");
+    if (node != nullptr) old.until = Time("old_until", *node).value_or(sys_seconds());
+    return old;
+  }
+  std::optional<sys_seconds> Time(std::string_view name, const toml::node& node) {
     using namespace std::chrono;
     const auto day_of = [](const toml::date& date) {
       return sys_days(year(date.year) / date.month / date.day);
@@ -159,7 +174,7 @@ class EntryReader {
     if (const auto date = node.value_exact<toml::date>()) return day_of(*date);
     const auto time = node.value_exact<toml::date_time>();
     if (!time || !time->offset) {
-      Wrong("expires", "must be a date or a time with its zone, as 2027-01-01T00:00:00Z");
+      Wrong(name, "must be a date or a time with its zone, as 2027-01-01T00:00:00Z");
       return {};
     }
     return day_of(time->date) + hours(time->time.hour) + minutes(time->time.minute) +
@@ -252,24 +267,51 @@ ApiKeys::Check ApiKeys::Find(std::string_view key, sys_seconds now) const {
   const auto found = by_id_.find(id);
   const bool known = found != by_id_.end();
   const ApiKeyEntry& entry = known ? entries_[found->second] : kNobody;
-  const auto hash = HashOf(entry.salt, secret);
+  static constexpr ApiKeyEntry::OldSecret kNoOldSecret;
+  const ApiKeyEntry::OldSecret& old = entry.old ? *entry.old : kNoOldSecret;
+  const auto hash = HashOf(entry.salt, secret), old_hash = HashOf(old.salt, secret);
   const bool right = sodium_memcmp(hash.data(), entry.hash.data(), hash.size()) == 0;
-  if (!known || !right) return {};
+  const bool was_right = sodium_memcmp(old_hash.data(), old.hash.data(), old_hash.size()) == 0;
+  if (!known || (!right && !(entry.old && was_right))) return {};
   if (entry.revoked) return {.verdict = KeyVerdict::kRevoked};
+  if (!right && now >= old.until) return {.verdict = KeyVerdict::kExpired};
   if (entry.expires.has_value() && now >= *entry.expires) return {.verdict = KeyVerdict::kExpired};
   return {.verdict = KeyVerdict::kAccepted, .entry = &entry};
 }
 
-Result<ApiKeys::Created> ApiKeys::Create(ApiKeys keys, ApiKeyEntry entry) {
-  LUCID_TRY(PrepareSodium());
+namespace {
+
+// Gives the entry a secret. Result: the key.
+std::string MakeSecret(ApiKeyEntry& entry) {
   std::array<std::uint8_t, kSecretDigits / 2> random{};
   randombytes_buf(random.data(), random.size());
   randombytes_buf(entry.salt.data(), entry.salt.size());
   const std::string secret = ToHex(random);
   sodium_memzero(random.data(), random.size());
   entry.hash = HashOf(entry.salt, secret);
-  std::string key = fmt::format("{}{}.{}", kPrefix, entry.id, secret);
+  return fmt::format("{}{}.{}", kPrefix, entry.id, secret);
+}
+
+}  // namespace
+
+Result<ApiKeys::Created> ApiKeys::Create(ApiKeys keys, ApiKeyEntry entry) {
+  LUCID_TRY(PrepareSodium());
+  std::string key = MakeSecret(entry);
   LUCID_TRY(keys.Add(std::move(entry)));
+  return Created{.keys = std::move(keys), .key = std::move(key)};
+}
+
+Result<ApiKeys::Created> ApiKeys::Rotate(ApiKeys keys, const std::string& id, sys_seconds until) {
+  LUCID_TRY(PrepareSodium());
+  const auto found = keys.by_id_.find(id);
+  if (found == keys.by_id_.end()) {
+    return InvalidInput(fmt::format("there is no key with the id {}", Quoted(id)));
+  }
+  ApiKeyEntry& entry = keys.entries_[found->second];
+  if (entry.revoked) return InvalidInput(fmt::format("the key {} is revoked", Quoted(id)));
+  entry.old = {.salt = entry.salt, .hash = entry.hash, .until = until};
+  std::string key = MakeSecret(entry);
+  LUCID_TRY(CheckEntry(entry));
   return Created{.keys = std::move(keys), .key = std::move(key)};
 }
 
@@ -296,6 +338,11 @@ std::string ApiKeys::Encode() const {
     number("rate", entry.rate);
     number("burst", entry.burst);
     number("budget", entry.budget);
+    if (entry.old) {
+      text +=
+          fmt::format("old_salt = \"{}\"\nold_hash = \"{}\"\nold_until = {}\n",
+                      ToHex(entry.old->salt), ToHex(entry.old->hash), FormatUtc(entry.old->until));
+    }
   }
   return text;
 }

@@ -1,4 +1,4 @@
-#include "serve/rate_limiter.h"
+#include "admission/rate_limiter.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,6 +16,9 @@
 //   rate = 100.0                      # optional: requests per second …
 //   burst = 200.0                     # … and how many at once (default: one second's worth)
 //   budget = 10.0                     # optional: epsilon in total (the ledger counts)
+//   old_salt = "…"                    # optional, all three: the secret before the last rotation, …
+//   old_hash = "…"
+//   old_until = 2027-01-01T00:00:00Z  # … which is refused from then on
 #pragma once
 
 #include <array>
@@ -39,6 +42,12 @@ struct ApiKeyEntry {
   bool revoked = false;
   std::optional<double> rate, burst;  // finite, > 0, at most 1e9; burst >= 1 and only with a rate
   std::optional<double> budget;       // 0 .. EpsilonUnits::kLargest
+  struct OldSecret {
+    std::array<std::uint8_t, 16> salt{};
+    std::array<std::uint8_t, 32> hash{};
+    std::chrono::sys_seconds until;
+  };
+  std::optional<OldSecret> old;  // before the last rotation
 };
 
 enum class KeyVerdict {
@@ -60,7 +69,7 @@ class ApiKeys {
     KeyVerdict verdict = KeyVerdict::kUnknown;
     const ApiKeyEntry* entry = nullptr;  // if kAccepted; lives as long as this ApiKeys
   };
-  // One hash and one constant-time comparison, also when there is no such id.
+  // Two hashes and two constant-time comparisons, also when there is no such id.
   Check Find(std::string_view key, std::chrono::sys_seconds now) const;
 
   const std::vector<ApiKeyEntry>& entries() const { return entries_; }  // in the file's order
@@ -69,6 +78,11 @@ class ApiKeys {
   // the id is there already, or a value is out of range.
   struct Created;
   static Result<Created> Create(ApiKeys keys, ApiKeyEntry entry);
+  // A new secret for the same id, with everything that goes with it: its account in the ledger,
+  // too. The secret until now is good until `until`, and the one before it no longer. Errors: no
+  // such id; it is revoked.
+  static Result<Created> Rotate(ApiKeys keys, const std::string& id,
+                                std::chrono::sys_seconds until);
   static Result<ApiKeys> Revoke(ApiKeys keys, const std::string& id);  // error: no such id
   std::string Encode() const;                                          // Parse gives it back
   Status Save(const std::string& path) const;  // atomically; mode 0600, or what the file had

@@ -1,4 +1,4 @@
-#include "serve/api_keys.h"
+#include "admission/api_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -228,6 +228,58 @@ TEST(Utc, ReadsAndWritesTheSame) {
         "2027-01-01T00:00:00Z ", "-027-01-01", "tomorrow"}) {
     EXPECT_FALSE(ParseUtc(text).ok()) << text;
   }
+}
+
+TEST(ApiKeys, RotationKeepsTheAccountAndBothSecretsForAWhile) {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::sys_seconds(1'800'000'000s);
+  ApiKeyEntry entry;
+  entry.id = "alice";
+  entry.budget = 3;
+  const auto first = ApiKeys::Create({}, entry).value();
+  const auto second = ApiKeys::Rotate(first.keys, "alice", now + 60s).value();
+  const auto parsed = ApiKeys::Parse(second.keys.Encode(), "keys").value();
+  ASSERT_EQ(parsed.entries().size(), 1);
+  for (const std::string& key : {first.key, second.key}) {
+    const ApiKeys::Check check = parsed.Find(key, now);
+    ASSERT_EQ(check.verdict, KeyVerdict::kAccepted);
+    EXPECT_EQ(check.entry->id, "alice");
+    EXPECT_EQ(check.entry->budget, 3);
+  }
+  EXPECT_EQ(parsed.Find(first.key, now + 59s).verdict, KeyVerdict::kAccepted);
+  EXPECT_EQ(parsed.Find(first.key, now + 60s).verdict, KeyVerdict::kExpired);
+  EXPECT_EQ(parsed.Find(second.key, now + 60s).verdict, KeyVerdict::kAccepted);
+
+  const auto third = ApiKeys::Rotate(parsed, "alice", now).value();
+  EXPECT_EQ(third.keys.Find(first.key, now).verdict, KeyVerdict::kUnknown) << "two are enough";
+  EXPECT_EQ(third.keys.Find(second.key, now).verdict, KeyVerdict::kExpired) << "no overlap";
+  EXPECT_EQ(third.keys.Find(third.key, now).verdict, KeyVerdict::kAccepted);
+  const auto revoked = ApiKeys::Revoke(second.keys, "alice").value();
+  EXPECT_EQ(revoked.Find(first.key, now).verdict, KeyVerdict::kRevoked) << "both of them";
+  EXPECT_EQ(revoked.Find(second.key, now).verdict, KeyVerdict::kRevoked);
+  EXPECT_FALSE(ApiKeys::Rotate(revoked, "alice", now).ok());
+  EXPECT_FALSE(ApiKeys::Rotate(parsed, "bob", now).ok());
+}
+
+TEST(ApiKeys, AnOldSecretIsWholeOrNotThere) {
+  ApiKeyEntry entry;
+  entry.id = "alice";
+  const auto first = ApiKeys::Create({}, entry).value();
+  const std::string whole =
+      ApiKeys::Rotate(first.keys, "alice", ParseUtc("2030-01-01").value()).value().keys.Encode();
+  ASSERT_TRUE(ApiKeys::Parse(whole, "keys").ok());
+  for (const char* field : {"old_salt", "old_hash", "old_until"}) {
+    const std::size_t at = whole.find(field);
+    ASSERT_NE(at, std::string::npos);
+    std::string without = whole;
+    without.erase(at, whole.find('\n', at) - at);
+    const auto parsed = ApiKeys::Parse(without, "keys");
+    ASSERT_FALSE(parsed.ok()) << field;
+    EXPECT_NE(parsed.error().message.find(field), std::string::npos) << parsed.error().message;
+  }
+  // A secret of zeros is no hash of anything: without an old one nothing else opens.
+  EXPECT_EQ(first.keys.Find("lucid.alice." + std::string(64, '0'), {}).verdict,
+            KeyVerdict::kUnknown);
 }
 
 }  // namespace
