@@ -67,18 +67,21 @@ Result<std::optional<AuditRow>> Play(const Game& game, AuditRow row, std::uint64
   return std::optional(std::move(row));
 }
 
+std::chrono::duration<double, std::micro> SteadyTime() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
 Result<AuditRow> TimeAccess(const TimedInputs& inputs, const Oracle& ask, std::int64_t times,
-                            AuditRow row, std::uint64_t seed, const std::stop_token& stop) {
+                            AuditRow row, std::uint64_t seed, const std::stop_token& stop,
+                            const Clock& clock) {
   Stream order(seed, "order of timed inputs");
   std::vector<double> of_noised, of_others;
   const auto time = [&](const std::vector<std::vector<float>>& from, std::int64_t i,
                         std::vector<double>& into) -> Status {
     const std::vector<float>& x = from[static_cast<std::size_t>(i) % from.size()];
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = clock();
     LUCID_TRY(ask(x));
-    const std::chrono::duration<double, std::micro> spent =
-        std::chrono::steady_clock::now() - start;
-    into.push_back(spent.count());
+    into.push_back((clock() - start).count());
     return Ok();
   };
   const auto pass = [&](std::int64_t count) -> Status {

@@ -1,6 +1,7 @@
 // How guesses are played and judged.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -36,11 +37,15 @@ struct TimedInputs {
   std::vector<std::vector<float>> noised, others;
 };
 
+// What TimeAccess reads before and after each question. It never runs backwards.
+using Clock = std::function<std::chrono::duration<double, std::micro>()>;
+std::chrono::duration<double, std::micro> SteadyTime();  // of std::chrono::steady_clock
+
 // Asks pairs of them, each in an order drawn from `seed`, `times` of each kind, after one untimed
-// pass, and fills the figures of `row`: how
-// well the time of a noised input is told from that of another one. Requires: some of each. Errors:
-// as Play.
+// pass. Then fills the figures of `row`: how well the time of a noised input is told from that of
+// another one. Requires: some inputs of each kind. Errors: as Play.
 Result<AuditRow> TimeAccess(const TimedInputs& inputs, const Oracle& ask, std::int64_t times,
-                            AuditRow row, std::uint64_t seed, const std::stop_token& stop);
+                            AuditRow row, std::uint64_t seed, const std::stop_token& stop,
+                            const Clock& clock = SteadyTime);
 
 }  // namespace lucid
