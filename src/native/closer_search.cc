@@ -13,7 +13,7 @@ CloserSearch::CloserSearch(const Network& network, std::int64_t members,
       team_(team),
       book_(book),
       calls_(std::move(calls)),
-      after_(work.UsesBands() && CloserBounder::Fits(network.architecture)
+      after_(work.CutsPhases() && work.UsesBands() && CloserBounder::Fits(network.architecture)
                  ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
                  : 0),
       asked_(static_cast<std::size_t>(members), 0),

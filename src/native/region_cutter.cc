@@ -41,17 +41,24 @@ Expansion RegionCutter::Expand(const RegionNode& node, Worker& worker) const {
     how.unit = phase->unit;
     consider(how);
   }
-  const bool narrow =
-      advice.input < 0 ||
-      node.region.box[advice.input].upper - node.region.box[advice.input].lower <= kNarrowest;
-  if (!narrow) {
-    const Interval side = node.region.box[advice.input];
+  if (const std::int32_t input = InputToCut(advice.input, node.region.box); input >= 0) {
     ProofSplit how;
-    how.unit = advice.input;
-    how.at = work_.CutOf(how.unit, side);
+    how.unit = input;
+    how.at = work_.CutOf(input, node.region.box[input]);
     consider(how);
   }
   return expansion;
+}
+
+// The advised input, or, where that is too narrow to be cut, the widest one. -1: all are too narrow.
+std::int32_t RegionCutter::InputToCut(std::int32_t advised, const Box& box) {
+  const auto width = [&](std::int32_t input) { return box[input].upper - box[input].lower; };
+  if (advised >= 0 && width(advised) > kNarrowest) return advised;
+  std::int32_t widest = 0;
+  for (std::int32_t input = 1; input < std::ssize(box); ++input) {
+    if (width(input) > width(widest)) widest = input;
+  }
+  return width(widest) > kNarrowest ? widest : -1;
 }
 
 // Where to cut the node's region for its worst pair; none: expansion.found says why.

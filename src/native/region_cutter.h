@@ -30,6 +30,7 @@ class RegionCutter {
   std::optional<SplitAdvice> Advise(const RegionNode& node, const RegionPair& worst,
                                     Multipliers& multipliers, Worker& worker,
                                     Expansion& expansion) const;
+  static std::int32_t InputToCut(std::int32_t advised, const Box& box);
   Cut TryCut(const RegionNode& node, const RegionPair& worst, const Multipliers& multipliers,
              const ProofSplit& how, Worker& worker) const;
 

@@ -19,6 +19,8 @@ namespace lucid::region_search {
 
 // A bound takes so many steps of descent. With 5 or 40 the search proves less in the same time.
 inline constexpr int kSteps = 20;
+// Where boxes alone are cut, lambda does most, and a few steps are worth their time.
+inline constexpr int kStepsInBoxes = 5;
 // A round takes so many regions, with so many pairs in all. Both are fixed, so that the search does
 // not depend on the number of threads.
 inline constexpr std::size_t kRound = 32, kRoundPairs = 512;

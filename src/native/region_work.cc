@@ -202,7 +202,8 @@ bool RegionWork::Shrink(Box& box) const {
 }
 
 int RegionWork::Steps(const Region& region) const {
-  return cut_phases_ || !region.phases.empty() ? kSteps : 0;
+  if (cut_phases_ || !region.phases.empty()) return kSteps;
+  return options_.flat ? 0 : kStepsInBoxes;
 }
 
 Recycled<RegionFacts> RegionWork::Enter(const Region& region, double bound, Worker& worker) const {

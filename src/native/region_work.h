@@ -26,9 +26,10 @@ class RegionWork {
   bool close_by_rounding = false;
 
   const Box& root() const { return root_; }  // holds the domain
-  // Whether inputs below the target are left out. (Without hidden layers lambda alone is exact, and
-  // a checker has no layer that a band could narrow.)
-  bool UsesBands() const { return cut_phases_ && !options_.flat; }
+  // Whether inputs below the target are left out, and those above the region's bound, where nothing
+  // leaks. (Without hidden layers lambda alone is exact, and a checker has no layer that a band
+  // could narrow.)
+  bool UsesBands() const { return !options_.flat; }
   // Whether regions are cut at phases, too, from the start: there are too many inputs to cut.
   bool CutsPhases() const { return cut_phases_; }
   bool WritesProof() const { return options_.proof != nullptr; }
