@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -262,7 +263,10 @@ void MakeCommand(CLI::App& app, Session& session, const std::string& example, Ru
       session.team->Send(0, GivingUp(*session.team, code.error()));
       throw CLI::RuntimeError(kBadInput);
     }
-    if (!code.ok()) throw CLI::RuntimeError(ReportError(code.error(), ProgramOf(*command)));
+    if (!code.ok()) {
+      const Error said{code.error().kind, WithFlags(code.error().message, *command)};
+      throw CLI::RuntimeError(ReportError(said, ProgramOf(*command)));
+    }
     if (*code != kDone) throw CLI::RuntimeError(*code);
   });
 }
@@ -286,6 +290,24 @@ ExitCode ReportError(const Error& error, std::string_view program) {
       break;
   }
   return kInternalError;
+}
+
+std::string WithFlags(const std::string& message, const CLI::App& command) {
+  static constexpr std::string_view kOption = "the option ";
+  const auto in_name = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  std::string said;
+  std::size_t from = 0;
+  for (std::size_t at = 0; (at = message.find(kOption, from)) != std::string::npos;) {
+    const std::size_t begin = at + kOption.size();
+    std::size_t end = begin;
+    while (end < message.size() && in_name(message[end])) ++end;
+    std::string flag = "--" + message.substr(begin, end - begin);
+    std::ranges::replace(flag, '_', '-');
+    const bool known = command.get_option_no_throw(flag) != nullptr;
+    said += message.substr(from, at - from) + (known ? flag : message.substr(at, end - at));
+    from = end;
+  }
+  return said + message.substr(from);
 }
 
 std::string GivenOrInRun(const std::string& given, const std::string& run, const char* name) {

@@ -45,9 +45,8 @@ struct Session {
   std::shared_ptr<Team> team;          // the processes that mpirun started; null: this one only
   int processes_here = 1;              // of the team, on this machine
 
-  // Renders progress on stderr: a bar on a terminal, otherwise a line every few seconds. Silent
-  // when
-  // --quiet or for work that ends within two seconds.
+  // Renders progress on stderr: a bar on a terminal, otherwise a line every few seconds. Nothing is
+  // shown with --quiet, or of work that ends within two seconds.
   ProgressCallback Progress() const;
   bool Speaks() const { return team == nullptr || team->leads(); }
   // One line on stderr unless --quiet.
@@ -78,6 +77,10 @@ void Complain(std::string_view line);
 
 // One line on stderr and the exit code that belongs to the kind of error.
 ExitCode ReportError(const Error& error, std::string_view program = "lucid");
+
+// The library's messages call an option `the option expected_rows`. This says it as somebody types
+// it, `--expected-rows`, if the command has such an option.
+std::string WithFlags(const std::string& message, const CLI::App& command);
 
 // Whether stdout is a terminal that may show colours (NO_COLOR is not set).
 bool ColoursStdout();

@@ -51,11 +51,6 @@ MemoryMembers NearMembers(const Network& network, int count, double noise, Strea
   return MemoryMembers(std::move(members));
 }
 
-// The confidence of a class by definition.
-Exact ExactConfidence(const Network& network, std::int32_t label, std::span<const float> x) {
-  return ConfidenceOf(Evaluate(network, x).pre.back(), label);
-}
-
 void ExpectCertified(const Network& network, const Members& members, std::int32_t label,
                      const AttackResult& result) {
   if (!result.witness) {

@@ -79,10 +79,10 @@ Status AuditOptions::Validate() const {
   if (deployed < 0) return InvalidInput(fmt::format("deployed is {}, must be >= 0", deployed));
   if (retrained < 0) return InvalidInput(fmt::format("retrain is {}, must be >= 0", retrained));
   if (Plays(World::kRetrained) && retrained == 0) {
-    return InvalidInput("games: retrained needs the number of pairs (--retrain)");
+    return InvalidInput("games: retrained needs the number of pairs (the option retrain)");
   }
   if (Plays(World::kDeployed) && deployed == 0) {
-    return InvalidInput("games: deployed needs the number of pairs (--deployed)");
+    return InvalidInput("games: deployed needs the number of pairs (the option deployed)");
   }
   if ((http || deployed > 0) && scratch.empty()) {
     return InvalidInput("no folder for the files of the services that an audit makes");

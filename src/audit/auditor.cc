@@ -230,7 +230,7 @@ Status Auditor::AttackUrl() {
     return Mismatch(
         fmt::format("{}: refuses a training row of the run: it serves another one", url));
   }
-  // Whoever runs it is not here to be held to an epsilon.
+  // Whoever runs that server has told us no epsilon that could be tested.
   const auto new_row = [&](AuditAttack attack, std::optional<World> world) {
     return record_->NewRow(attack, url, Method::kNone, world, kNotApplicable);
   };

@@ -214,7 +214,7 @@ std::string DeployedGame::WhyNot(Method method) const {
   if (HasDeclaredAccess(manifest)) {
     if (method != Method::kScalar) return "a private run's service is the scalar guard";
     if (manifest.declared->reference != "domain" && !scene_.options.reference) {
-      return "the reference rows of the declared bounds are not here (--reference FILE.csv)";
+      return "the reference rows of the declared bounds are not here (the option reference)";
     }
     return "";
   }

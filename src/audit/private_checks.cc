@@ -302,7 +302,7 @@ Result<std::vector<AuditCheck>> CheckPrivateRun(const std::string& run, const Ru
     checks.push_back(std::move(draws));
   }
   if (manifest.declared->reference != "domain" && !reference) {
-    left_out.push_back("bounds: their reference rows are not here (--reference FILE.csv)");
+    left_out.push_back("bounds: their reference rows are not here (the option reference)");
   } else {
     checks.push_back(
         CheckDeclaredBounds(opened.network, manifest,

@@ -1,4 +1,4 @@
-// Every fault of a private training that PROMISE.md names is planted, and found.
+// Every fault of a private training that docs/evaluation.md names is planted, and found.
 #include "audit/private_checks.h"
 
 #include <gmock/gmock.h>

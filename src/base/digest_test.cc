@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/hasher.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -29,7 +30,7 @@ TEST(Digest, FieldsCannotRunIntoEachOther) {
 }
 
 TEST(Digest, OfAFileEqualsOfItsBytes) {
-  const std::string path = testing::TempDir() + "/digest_file";
+  const std::string path = ScratchFolder() + "/file";
   const std::string content(3'000'001, 'z');
   ASSERT_TRUE(WriteFileAtomically(path, content).ok());
   EXPECT_EQ(Sha256OfFile(path).value(), Sha256Of(content));

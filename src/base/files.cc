@@ -21,7 +21,7 @@ Error SystemError(std::string_view action, const std::string& path, int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      hint = "; free some space and run again (--resume goes on where it stopped)";
+      hint = "; free some space and run again (the option resume goes on where it stopped)";
       break;
     case EFBIG:
       hint = "; raise the file size limit (ulimit -f) and run again";

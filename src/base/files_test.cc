@@ -7,20 +7,15 @@
 #include <csignal>
 #include <filesystem>
 
+#include "support/scratch_folder.h"
+
 namespace lucid {
 namespace {
 
 using testing::HasSubstr;
 
-std::string Scratch(const std::string& name) {
-  const std::string folder = testing::TempDir() + "/lucid_files_" + name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
 TEST(Files, AtomicWriteReplacesTheWholeContentAndLeavesNoTemporary) {
-  const std::string folder = Scratch("atomic"), path = folder + "/f";
+  const std::string folder = ScratchFolder(), path = folder + "/f";
   ASSERT_TRUE(WriteFileAtomically(path, "a long first version").ok());
   ASSERT_TRUE(WriteFileAtomically(path, "second").ok());
   EXPECT_EQ(ReadTextFile(path).value(), "second");
@@ -28,7 +23,7 @@ TEST(Files, AtomicWriteReplacesTheWholeContentAndLeavesNoTemporary) {
 }
 
 TEST(Files, FailedAtomicWriteKeepsTheOldContent) {
-  const std::string folder = Scratch("kept"), path = folder + "/f";
+  const std::string folder = ScratchFolder(), path = folder + "/f";
   ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
   // A file size limit stands in for a full disk: the write fails half way.
   struct rlimit before {};
@@ -48,11 +43,11 @@ TEST(Files, FailedAtomicWriteKeepsTheOldContent) {
 
 TEST(Files, ErrorsNameThePath) {
   EXPECT_THAT(File::OpenToRead("/nonexistent/x").error().message, HasSubstr("/nonexistent/x"));
-  EXPECT_FALSE(MappedFile::Open(Scratch("dir")).ok()) << "a folder is not a file";
+  EXPECT_FALSE(MappedFile::Open(ScratchFolder()).ok()) << "a folder is not a file";
 }
 
 TEST(Files, ReadPastTheEndSaysTruncated) {
-  const std::string path = Scratch("short") + "/f";
+  const std::string path = ScratchFolder() + "/f";
   ASSERT_TRUE(WriteFileAtomically(path, "1234").ok());
   auto file = File::OpenToRead(path);
   ASSERT_TRUE(file.ok());
@@ -61,7 +56,7 @@ TEST(Files, ReadPastTheEndSaysTruncated) {
 }
 
 TEST(Files, SecondLockIsRefused) {
-  const std::string path = Scratch("lock") + "/f";
+  const std::string path = ScratchFolder() + "/f";
   auto first = File::CreateNew(path);
   ASSERT_TRUE(first.ok() && first->Lock().ok());
   auto second = File::OpenToUpdate(path);
@@ -70,7 +65,7 @@ TEST(Files, SecondLockIsRefused) {
 }
 
 TEST(Files, TextLimitIsEnforced) {
-  const std::string path = Scratch("limit") + "/f";
+  const std::string path = ScratchFolder() + "/f";
   ASSERT_TRUE(WriteFileAtomically(path, "12345").ok());
   EXPECT_FALSE(ReadTextFile(path, 4).ok());
   EXPECT_TRUE(ReadTextFile(path, 5).ok());

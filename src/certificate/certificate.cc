@@ -345,10 +345,7 @@ std::string EncodeCertificate(const Certificate& c) {
 
 Result<Certificate> ParseCertificate(std::string_view text, const std::string& source) {
   LUCID_TRY(CheckSeal(text, source, "certificate"));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return InvalidInput(fmt::format("{}: not a JSON object: damaged", source));
-  }
+  LUCID_ASSIGN(const Json json, JsonFields::Parse(text, source, "certificate"));
   JsonFields read(json, source, "certificate");
   if (read.Text("/format") == kFormatOfWrongBounds) {
     return InvalidInput(

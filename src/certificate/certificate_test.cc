@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <type_traits>
 
@@ -164,9 +163,8 @@ TEST(Certificate, ABoundWithoutAWitnessHasNoLowerBound) {
 }
 
 TEST(Certificate, IsSavedWholeAndLoaded) {
-  const auto folder = std::filesystem::temp_directory_path() / "lucid_certificate_test";
-  std::filesystem::create_directories(folder);
-  const std::string path = (folder / kCertificateFile).string();
+  const TemporaryFolder folder;
+  const std::string path = folder / kCertificateFile;
   Certificate c = TheCertificate();
   ASSERT_TRUE(SaveCertificate(c, path).ok());
   const auto again = LoadCertificate(path);
@@ -178,8 +176,7 @@ TEST(Certificate, IsSavedWholeAndLoaded) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("classes/0/beta_upper"));
   EXPECT_TRUE(LoadCertificate(path).ok()) << "the one that was there is untouched";
-  EXPECT_EQ(LoadCertificate((folder / "none").string()).error().kind, ErrorKind::kIo);
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(LoadCertificate(folder / "none").error().kind, ErrorKind::kIo);
 }
 
 TEST(VerifiedCertificate, IsForOneNetwork) {

@@ -38,10 +38,7 @@ Status SaveReceipt(const Receipt& receipt, const std::string& path) {
 Result<Receipt> LoadReceipt(const std::string& path) {
   LUCID_ASSIGN(const std::string text, ReadTextFile(path, kMaxReceiptBytes));
   LUCID_TRY(CheckSeal(text, path, "receipt"));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return InvalidInput(fmt::format("{}: not a JSON object: damaged", path));
-  }
+  LUCID_ASSIGN(const Json json, JsonFields::Parse(text, path, "receipt"));
   JsonFields read(json, path, "receipt");
   LUCID_TRY(read.CheckFormat(kReceiptFormat));
   Receipt receipt{read.Sha256("/certificate"), read.Sha256("/proof"), read.Text("/checker")};

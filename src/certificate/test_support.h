@@ -2,13 +2,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 
 #include "lucid/certificate/certificate.h"
@@ -16,6 +13,8 @@
 #include "lucid/ensemble/ensemble.h"
 #include "numeric/rounding.h"
 #include "random/stream.h"
+#include "support/files.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 
@@ -62,33 +61,6 @@ inline Certificate CertificateFor(const Network& network) {
   c.architecture_digest = Sha256Of(network.architecture.Canonical());
   c.network_digest = network.digest();
   return c;
-}
-
-// A folder of its own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lucid-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-// Files as they are, without the care of base/files.h, which syncs.
-inline std::string Content(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
-inline void Put(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
 // Random data that the networks of a test need not have been trained on.

@@ -10,6 +10,7 @@
 #include "lucid/guard/guard.h"
 #include "lucid/guard/member_index.h"
 #include "pair/test_support.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -53,7 +54,7 @@ TEST_F(CertifyTest, WritesAllThatGuardsRead) {
     EXPECT_TRUE(guard.ok()) << NameOf(kind) << ": " << guard.error().message;
   }
   const std::string path = run_.path() + "/" + kBoundsFile;
-  const auto steps = ParseBoundSteps(Content(path), path);
+  const auto steps = ParseBoundSteps(ReadBytes(path), path);
   ASSERT_TRUE(steps.ok()) << steps.error().message;
   EXPECT_EQ(steps->back().upper, made->certificate.classes.back().beta_upper);
 }

@@ -15,6 +15,7 @@
 #include "lucid/certify/certify.h"
 #include "lucid/check/accept.h"
 #include "pair/test_support.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -59,7 +60,7 @@ class GuardProof : public testing::TestWithParam<Shape> {
   }
   // What an attacker would do: the file and the certificate's digest of it.
   void Replace(const char* file, const std::string& bytes, std::optional<Digest>& digest) {
-    Put(Path(file), bytes);
+    WriteBytes(Path(file), bytes);
     digest = Sha256Of(bytes);
     ASSERT_TRUE(SaveCertificate(certificate_, Path(kCertificateFile)).ok());
   }
@@ -130,7 +131,7 @@ TEST_P(GuardProof, IsAcceptedAndTheReceiptStandsForTheFiles) {
 }
 
 TEST_P(GuardProof, NoBoundOfTheIndexMayBeSmaller) {
-  const MemberTable table = ParseMemberTable(Content(Path(kIndexFile)), "index").value();
+  const MemberTable table = ParseMemberTable(ReadBytes(Path(kIndexFile)), "index").value();
   int cut = 0;
   for (std::size_t label = 0; label < table.classes.size(); ++label) {
     for (std::size_t k = 0; k < table.classes[label].order.size(); ++k) {
@@ -237,16 +238,16 @@ TEST_P(GuardProof, ClassesAndBoxesAreNotMixedUp) {
 TEST_P(GuardProof, EveryByteCounts) {
   EXPECT_EQ(Problem(), "");
   for (const char* file : {kIndexFile, kSpatialFile, kIndexProofFile, kSpatialProofFile}) {
-    const std::string good = Content(Path(file));
+    const std::string good = ReadBytes(Path(file));
     for (std::size_t i = 0; i < good.size(); i += 1 + good.size() / 50) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ 1);
-      Put(Path(file), bad);
+      WriteBytes(Path(file), bad);
       EXPECT_NE(Problem(), "") << file << ", byte " << i;
     }
     std::filesystem::remove(Path(file));
     EXPECT_NE(Problem(), "") << file << " is gone";
-    Put(Path(file), good);
+    WriteBytes(Path(file), good);
   }
   EXPECT_EQ(Problem(), "");
 }

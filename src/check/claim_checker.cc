@@ -21,8 +21,8 @@ void ClaimChecker::Enter(ProofRegion region) {
   member_ = -1;
 }
 
-// A bound that is too large may come from a choice between two lines that are as good as equal, and
-// that the engine made the other way: both ways are right.
+// The engine may have chosen the other one of two lines that are as good as equal. So where the
+// bound is larger than the claim says, the other choices are tried, too. Each of them is valid.
 double ClaimChecker::Bound(std::int32_t label, const ProofClosing& closing, double member_error,
                            std::span<const float> parameters) {
   double bound = kInfinity;

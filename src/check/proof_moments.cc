@@ -9,8 +9,8 @@
 namespace lucid {
 namespace {
 
-// Ranges that are much narrower than others of their layer are made so wide, which is sound: an
-// engine's solver has no scale for them, and its multipliers are those of the wider ones.
+// A range is widened to this share of the widest one of its layer, which is sound. An engine's
+// solver cannot scale numbers of very different sizes, so its multipliers are for the wider ranges.
 constexpr double kNarrow = 1e-3;
 constexpr double kThinnest = 1e-9;
 constexpr double kTooLarge = 0x1p200, kUnderflow = 0x1p-400;

@@ -297,12 +297,13 @@ TEST(TableDigest, ChangesWithEveryPartOfTheTable) {
 }
 
 TEST(LoadTableProperty, WrittenRowsAreReadBack) {
-  EXPECT_TRUE(rc::check([] {
+  const std::string folder = ScratchFolder();
+  EXPECT_TRUE(rc::check([&folder] {
     const auto ages =
         *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 101)));
     std::string text = kHeader;
     for (const int age : ages) text += std::to_string(age) + ",b," + std::to_string(age % 3) + "\n";
-    const std::string path = WriteTo(testing::TempDir() + "lucid_rows_property.csv", text);
+    const std::string path = WriteTo(folder + "/rows.csv", text);
     const Table table = LoadTable(path, TestSchema()).value();
     RC_ASSERT(table.rows() == static_cast<std::int64_t>(ages.size()));
     for (std::size_t i = 0; i < ages.size(); ++i) {

@@ -36,7 +36,8 @@ Result<std::string> GetBytes(const CatalogueFile& file, const FetchOptions& opti
   const std::string slash = from.ends_with('/') ? "" : "/";
   Result<std::string> bytes = Download(url ? from + slash + file.name : file.url, download);
   if (!bytes.ok() && bytes.error().kind == ErrorKind::kIo) {
-    return IoError(bytes.error().message + " (--from FOLDER takes files you have already)");
+    return IoError(bytes.error().message +
+                   " (the option from takes a folder of files that you have)");
   }
   return bytes;
 }

@@ -126,9 +126,9 @@ TEST(Fetch, ConvertsSplitsAndPublishes) {
   const std::string folder = ScratchFolder(), out = folder + "/out";
   const Status fetched = FetchDataset(Tiny(), out, {.from = server.url() + "/base"});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
-  EXPECT_EQ(ReadFrom(out + "/train.csv"), "x,label\n0.5,1\n1,1\n");
-  EXPECT_EQ(ReadFrom(out + "/test.csv"), "x,label\n0.25,0\n0,0\n");
-  EXPECT_THAT(ReadFrom(out + "/SOURCE.txt"), HasSubstr("Citation: nobody"));
+  EXPECT_EQ(ReadBytes(out + "/train.csv"), "x,label\n0.5,1\n1,1\n");
+  EXPECT_EQ(ReadBytes(out + "/test.csv"), "x,label\n0.25,0\n0,0\n");
+  EXPECT_THAT(ReadBytes(out + "/SOURCE.txt"), HasSubstr("Citation: nobody"));
   EXPECT_TRUE(LoadDataset(out).ok());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
@@ -170,7 +170,8 @@ TEST(Fetch, ServerErrorsAreNamed) {
   });
   EXPECT_EQ(Message(FetchDataset(Tiny(), folder + "/out", {.from = server.url()})),
             "cannot download " + server.url() +
-                "/tiny.data: the server answers 404 (--from FOLDER takes files you have already)");
+                "/tiny.data: the server answers 404 (the option from takes a folder of files that "
+                "you have)");
   ExpectNothingLeft(folder);
 }
 
@@ -184,8 +185,8 @@ TEST(Fetch, PicksColumnsAndLeavesRowsOut) {
   WriteTo(folder + "/raw/tiny.data", raw);
   const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder + "/raw"});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
-  EXPECT_EQ(ReadFrom(folder + "/out/train.csv"), "x,label\n0.5,1\n1,0\n");
-  EXPECT_EQ(ReadFrom(folder + "/out/test.csv"), "x,label\n0.25,0\n");
+  EXPECT_EQ(ReadBytes(folder + "/out/train.csv"), "x,label\n0.5,1\n1,0\n");
+  EXPECT_EQ(ReadBytes(folder + "/out/test.csv"), "x,label\n0.25,0\n");
   // A row of another width is an error, not a shift of columns.
   const std::string bad = "id,label,x\n1,y,0.5,7\n";
   CatalogueEntry wrong = Tiny(bad);
@@ -204,7 +205,7 @@ TEST(Fetch, UnpacksAndKnowsTheLineEndsOfOldMacs) {
   WriteTo(folder + "/raw/tiny.csv.gz", Gzip(raw));
   const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder + "/raw"});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
-  EXPECT_EQ(ReadFrom(folder + "/out/train.csv"), "x,label\n0.5,1\n");
+  EXPECT_EQ(ReadBytes(folder + "/out/train.csv"), "x,label\n0.5,1\n");
   WriteTo(folder + "/raw/tiny.csv.gz", Gzip(raw + "1,y\r"));
   EXPECT_THAT(Message(FetchDataset(entry, folder + "/long", {.from = folder + "/raw"})),
               HasSubstr("is not the file of the catalogue"));
@@ -304,7 +305,7 @@ TEST(Fetch, DoesNotOverwriteUnlessTold) {
   WriteTo(folder + "/train.csv", "precious");
   EXPECT_THAT(Message(FetchDataset(Tiny(), folder, {.from = folder})),
               HasSubstr("holds a data set already ('train.csv')"));
-  EXPECT_EQ(ReadFrom(folder + "/train.csv"), "precious");
+  EXPECT_EQ(ReadBytes(folder + "/train.csv"), "precious");
   EXPECT_TRUE(FetchDataset(Tiny(), folder, {.from = folder, .overwrite = true}).ok());
   EXPECT_EQ(LoadDataset(folder).value().train.rows(), 2);
 }
@@ -347,8 +348,8 @@ TEST(Fetch, AdultFromItsOriginalFilesIsTheSharedDataSetToTheByte) {
   const CatalogueEntry adult = FindInCatalogue(LoadCatalogue().value(), "adult").value();
   const Status fetched = FetchDataset(adult, folder + "/out", {.from = folder});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
-  EXPECT_TRUE(ReadFrom(folder + "/out/train.csv") == train);
-  EXPECT_TRUE(ReadFrom(folder + "/out/test.csv") == test);
+  EXPECT_TRUE(ReadBytes(folder + "/out/train.csv") == train);
+  EXPECT_TRUE(ReadBytes(folder + "/out/test.csv") == test);
 }
 
 // sklearn's file from the shared one: every fifth row back in its place, the label turned round.
@@ -370,8 +371,8 @@ TEST(Fetch, BreastCancerFromItsOriginalFileIsTheSharedDataSetToTheByte) {
   const CatalogueEntry entry = FindInCatalogue(LoadCatalogue().value(), "breast_cancer").value();
   const Status fetched = FetchDataset(entry, folder + "/out", {.from = folder});
   ASSERT_TRUE(fetched.ok()) << Message(fetched);
-  EXPECT_TRUE(ReadFrom(folder + "/out/train.csv") == train);
-  EXPECT_TRUE(ReadFrom(folder + "/out/test.csv") == test);
+  EXPECT_TRUE(ReadBytes(folder + "/out/train.csv") == train);
+  EXPECT_TRUE(ReadBytes(folder + "/out/test.csv") == test);
 }
 
 }  // namespace

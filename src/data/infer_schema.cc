@@ -406,14 +406,13 @@ class Inference {
       if (column.margin == 1) names.push_back(fmt::format("{} ({})", column.name, column.what));
     }
     if (names.empty()) return Ok();
-    std::string where = "declare it in a schema.csv and give that with --declared";
+    std::string where = "declare it in a schema.csv and give that with the option declared";
     if (!options_.proposal.empty()) {
       LUCID_TRY(WriteFileAtomically(options_.proposal, result_.schema.FileText()));
       where = fmt::format(
-          "look at {}, make of it what you would declare for any data of this kind, and give it "
-          "with "
-          "--declared {}",
-          options_.proposal, options_.proposal);
+          "look at {}, make of it what you would declare for any data of this kind, and give that "
+          "file with the option declared",
+          options_.proposal);
     }
     return Mismatch(
         fmt::format("a single unit decides about {}: {}", fmt::join(names, "; "), where));
@@ -435,8 +434,8 @@ class Inference {
     }
     if (found.empty() || options_.missing != MissingCells::kRefuse) return Ok();
     return InvalidInput(fmt::format(
-        "{} cells are missing, in the columns {}: --missing fill makes numbers the middle of their "
-        "range and categories '{}', --missing drop leaves the rows out",
+        "{} cells are missing, in the columns {}: of the option missing, fill makes numbers the "
+        "middle of their range and categories '{}', and drop leaves the rows out",
         result_.missing_cells, fmt::join(found, ", "), kOther));
   }
 

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "lucid/data/dataset.h"
 #include "random/stream.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -24,13 +25,6 @@ struct Row {
 
 class InferSchemaTest : public testing::Test {
  protected:
-  // A folder of its own: tests run side by side.
-  static std::string MakeFolder() {
-    std::string name = testing::TempDir() + "/lucid-infer-XXXXXX";
-    return ::mkdtemp(name.data());
-  }
-  ~InferSchemaTest() override { fs::remove_all(root_); }
-
   // 150 people with one to three rows each. Ages and scores have outliers, jobs a long tail.
   static std::vector<Row> People(std::uint64_t seed) {
     Stream stream(seed, "people");
@@ -67,7 +61,7 @@ class InferSchemaTest : public testing::Test {
     return ReadTextFile(root_ + "/" + name).value();
   }
 
-  const std::string root_ = MakeFolder();
+  const std::string root_ = ScratchFolder();
 };
 
 // The claim: whoever leaves, the schema and everybody else's place stay the same.
@@ -181,7 +175,7 @@ TEST_F(InferSchemaTest, TheProposedSchemaCanBeDeclared) {
   options.proposal = root_ + "/proposal.csv";
   const auto asked = InferSchema(root_ + "/in.csv", options, root_ + "/out");
   ASSERT_FALSE(asked.ok());
-  EXPECT_THAT(asked.error().message, HasSubstr("--declared " + options.proposal));
+  EXPECT_THAT(asked.error().message, HasSubstr("look at " + options.proposal));
   options.declared = options.proposal;
   const auto made = InferSchema(root_ + "/in.csv", options, root_ + "/out");
   ASSERT_TRUE(made.ok()) << made.error().message;
@@ -229,8 +223,9 @@ TEST_F(InferSchemaTest, MissingCellsAreFilledDroppedOrRefused) {
   ASSERT_TRUE(dropped.ok()) << dropped.error().message;
   EXPECT_EQ(dropped->rows_with_missing, 4);
   EXPECT_EQ(dropped->train_rows, 56);
-  EXPECT_EQ(infer(MissingCells::kRefuse, "refused").error().message.substr(0, 63),
-            "4 cells are missing, in the columns 'x' (3), 'job' (1): --missi");
+  EXPECT_THAT(infer(MissingCells::kRefuse, "refused").error().message,
+              testing::StartsWith("4 cells are missing, in the columns 'x' (3), 'job' (1): of the "
+                                  "option missing, fill makes"));
   EXPECT_FALSE(fs::exists(root_ + "/refused"));
 
   // Only what is declared, for those who want nothing decided by the data.

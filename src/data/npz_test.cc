@@ -66,14 +66,14 @@ TEST(Npz, EqualDataGivesEqualBytesInEveryTimeZone) {
   ::setenv("TZ", "America/Los_Angeles", 1);
   ASSERT_TRUE(WriteNpz(Tiny(), folder + "/b.npz").ok());
   before != nullptr ? ::setenv("TZ", saved.c_str(), 1) : ::unsetenv("TZ");
-  EXPECT_EQ(ReadFrom(folder + "/a.npz"), ReadFrom(folder + "/b.npz"));
+  EXPECT_EQ(ReadBytes(folder + "/a.npz"), ReadBytes(folder + "/b.npz"));
 }
 
 TEST(Npz, ReplacesAFileAndLeavesNothingElse) {
   const std::string folder = ScratchFolder(), path = folder + "/f.npz";
   WriteTo(path, "old");
   ASSERT_TRUE(WriteNpz(Tiny(), path).ok());
-  EXPECT_NE(ReadFrom(path), "old");
+  EXPECT_NE(ReadBytes(path), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
 

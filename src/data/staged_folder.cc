@@ -51,8 +51,8 @@ Result<StagedFolder> StagedFolder::Create(const std::string& target, bool overwr
   for (const std::string_view name : kDatasetFiles) {
     if (exists && !overwrite && fs::exists(place / name, code)) {
       return InvalidInput(fmt::format(
-          "'{}' holds a data set already ('{}'): choose another folder or say --overwrite", target,
-          name));
+          "'{}' holds a data set already ('{}'): choose another folder or the option overwrite",
+          target, name));
     }
   }
   // Inside a folder that exists, for it may be the root of a file system; beside one that does not.

@@ -24,8 +24,8 @@ TEST(Synthetic2d, DependsOnTheSeedAndOnNothingElse) {
   const std::string folder = ScratchFolder();
   const auto text = [&](const std::string& name, std::uint64_t seed) {
     EXPECT_TRUE(WriteSynthetic2d(folder + "/" + name, {.rows = 500, .seed = seed}).ok());
-    return ReadFrom(folder + "/" + name + "/train.csv") +
-           ReadFrom(folder + "/" + name + "/test.csv");
+    return ReadBytes(folder + "/" + name + "/train.csv") +
+           ReadBytes(folder + "/" + name + "/test.csv");
   };
   const std::string first = text("a", 1);
   EXPECT_EQ(text("b", 1), first);
@@ -72,15 +72,15 @@ TEST(Synthetic2d, WithoutOverlapTheCurveDecides) {
 TEST(Synthetic2d, RefusesToOverwriteADataSetUnlessTold) {
   const std::string folder = ScratchFolder() + "/set";
   ASSERT_TRUE(WriteSynthetic2d(folder, {.rows = 10}).ok());
-  const std::string before = ReadFrom(folder + "/train.csv");
+  const std::string before = ReadBytes(folder + "/train.csv");
   EXPECT_THAT(Message(WriteSynthetic2d(folder, {.rows = 20})),
               HasSubstr("holds a data set already ('schema.csv')"));
-  EXPECT_EQ(ReadFrom(folder + "/train.csv"), before);
+  EXPECT_EQ(ReadBytes(folder + "/train.csv"), before);
   WriteTo(folder + "/notes.txt", "mine");
   WriteTo(folder + "/test.csv.gz", "an old one");
   ASSERT_TRUE(WriteSynthetic2d(folder, {.rows = 20, .overwrite = true}).ok());
   EXPECT_EQ(LoadDataset(folder).value().train.rows(), 20);
-  EXPECT_EQ(ReadFrom(folder + "/notes.txt"), "mine");
+  EXPECT_EQ(ReadBytes(folder + "/notes.txt"), "mine");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 4);
 }
 

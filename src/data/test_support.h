@@ -6,25 +6,20 @@
 #include <zlib.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "lucid/base/result.h"
+#include "support/files.h"
 #include "support/scratch_folder.h"
 #include "test_paths.h"
 
 namespace lucid {
 
+// Returns the path.
 inline std::string WriteTo(const std::string& path, std::string_view content) {
-  std::ofstream(path, std::ios::binary) << content;
+  WriteBytes(path, std::string(content));
   return path;
-}
-
-inline std::string ReadFrom(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 inline std::string Gzip(std::string_view text) {

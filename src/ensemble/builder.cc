@@ -35,6 +35,10 @@ bool Exists(const std::string& path) {
 // While a store is being filled its name ends so; the final name means complete.
 std::string Unfinished(const std::string& path) { return path + ".partial"; }
 
+std::string_view HowToGoOn(const EnsembleOptions& options) {
+  return options.resume ? "run it again" : "set the option resume";
+}
+
 Result<InstructionSet> ChooseInstructionSet(std::optional<InstructionSet> wanted) {
   const auto available = AvailableInstructionSets();
   if (!wanted) return available.front();
@@ -73,13 +77,13 @@ Result<Secret> SecretOf(const Dataset& dataset, const Architecture& architecture
 // What is wrong with a private training, whatever its data are: T is total.
 Status CheckPrivate(const Dataset& dataset, const EnsembleOptions& options) {
   if (dataset.schema.unit_index() && dataset.rows_per_unit == 0) {
-    return InvalidInput(
-        fmt::format("private training with the unit column '{}' needs --rows-per-unit: how many "
-                    "rows of a unit there are may not decide whether it works",
-                    dataset.schema.unit_name()));
+    return InvalidInput(fmt::format(
+        "private training with the unit column '{}' needs the option rows_per_unit: how many "
+        "rows of a unit there are may not decide whether it works",
+        dataset.schema.unit_name()));
   }
   if (options.seeded_noise && !options.population_file.empty()) {
-    return InvalidInput("--seeded-noise is not private: no population is charged for it");
+    return InvalidInput("the option seeded_noise is not private: no population is charged for it");
   }
   return Ok();
 }
@@ -89,8 +93,8 @@ Result<std::uint64_t> SeedOf(const EnsembleOptions& options, const std::string& 
   if (!options.seed_from_entropy) return options.train.seed;
   const std::string path = PathIn(run, kSeedFile);
   if (shared && !Exists(path)) {
-    return InvalidInput(
-        fmt::format("shards share a seed, and there is no '{}': give one with --seed", path));
+    return InvalidInput(fmt::format(
+        "shards share a seed, and there is no '{}': give one with the option seed", path));
   }
   return OpenSeed(path);
 }
@@ -178,14 +182,15 @@ Status ReopenWithoutManifest(const Job& job) {
   return RenameDurably(job.target, Unfinished(job.target));
 }
 
-// Opens the store to fill: a new one, or with --resume the one an earlier process left.
+// Opens the store to fill: a new one, or to resume the one that an earlier process left.
 Result<Store> OpenStore(const Job& job) {
   const std::string unfinished = Unfinished(job.target);
   if (Exists(unfinished)) {
     if (!job.options.resume) {
-      return InvalidInput(fmt::format(
-          "'{}' holds an unfinished run; add --resume to go on with it, or use another --out",
-          job.run));
+      return InvalidInput(
+          fmt::format("'{}' holds an unfinished run; set the option resume to go on with it, or "
+                      "use another folder",
+                      job.run));
     }
     return Store::Open(unfinished, job.spec, /*writable=*/true);
   }
@@ -235,7 +240,8 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
   std::optional<Error> first_failure;
   job.Report(source.verb(), done, before);
 
-  // Ok: the others are made nevertheless. Without N, or after many, nothing is to be hoped for.
+  // Ok: the other networks are made nevertheless. An error ends the run, because N itself failed,
+  // or too many members did.
   const auto note_failure = [&](std::int64_t first, const Error& error) -> Status {
     if (!source.goes_on_after_failure() || error.kind == ErrorKind::kInterrupted) return error;
     const std::lock_guard lock(mutex);
@@ -266,16 +272,14 @@ Status Fill(const Job& job, Store& store, const std::vector<std::int64_t>& missi
   if (!status.ok() && status.error().kind == ErrorKind::kInterrupted) {
     LUCID_TRY(store.Sync());
     return Interrupted(fmt::format("stopped with {} of {} networks in '{}'; {} to go on", done,
-                                   store.networks(), job.run,
-                                   job.options.resume ? "run it again" : "add --resume"));
+                                   store.networks(), job.run, HowToGoOn(job.options)));
   }
   if (!first_failure) return status;
   LUCID_TRY(store.Sync());
   const std::string others = failures > 1 ? fmt::format(", as did {} others", failures - 1) : "";
-  return Error{
-      first_failure->kind,
-      fmt::format("{}{}; {} of {} networks are kept: {} to go on", first_failure->message, others,
-                  done, store.networks(), job.options.resume ? "run it again" : "add --resume")};
+  return Error{first_failure->kind,
+               fmt::format("{}{}; {} of {} networks are kept: {} to go on", first_failure->message,
+                           others, done, store.networks(), HowToGoOn(job.options))};
 }
 
 TrainSummary Summarize(const Job& job, std::int64_t trained_now, NetworkMaker maker) {
@@ -419,7 +423,7 @@ Result<TrainSummary> Finish(const Job& job, Store store, TrainSummary summary) {
 Result<TrainSummary> AlreadyThere(const Job& job, NetworkMaker maker) {
   if (!job.options.resume) {
     return InvalidInput(fmt::format(
-        "'{}' exists: this run is there already; use it, or another --out", job.target));
+        "'{}' exists: this run is there already; use it, or another folder", job.target));
   }
   LUCID_ASSIGN(const Store store, Store::Open(job.target, job.spec, /*writable=*/true));
   TrainSummary summary = Summarize(job, 0, maker);
@@ -545,10 +549,12 @@ Result<TrainSummary> TrainEnsemble(const Dataset& dataset, const Architecture& a
                                    const ProgressCallback& progress, std::stop_token stop) {
   const bool in_team = options.team != nullptr && options.team->size() > 1;
   if (in_team && options.shard.count > 1) {
-    return InvalidInput("processes of one job share the work by themselves: leave --shard out");
+    return InvalidInput(
+        "processes of one job share the work by themselves: leave the option shard out");
   }
   if (in_team && !options.trainer.empty()) {
-    return InvalidInput("--trainer works in one process: use --shard for several machines");
+    return InvalidInput(
+        "the option trainer works in one process: use the option shard for several machines");
   }
   LUCID_ASSIGN(const Job job, MakeJob(dataset, architecture, options, run, progress, stop,
                                       /*shared_seed=*/options.shard.count > 1));

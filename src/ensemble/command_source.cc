@@ -104,7 +104,7 @@ Status CommandSource::MakeFolder() const {
   return IoError(fmt::format("cannot change the mode of '{}': {}", Folder(), code.message()));
 }
 
-// `worker`: the one that was asked, whatever came of it.
+// `worker` becomes the one that was asked, also if the training failed.
 Result<std::vector<float>> CommandSource::RunOnce(const Call& call, const std::string& log,
                                                   const std::stop_token& stop,
                                                   std::unique_ptr<TrainerWorker>& worker) const {
@@ -354,7 +354,7 @@ Status CommandSource::CheckMade(const Store& store) const {
     if (again == there) continue;
     return Keeps(
         fmt::format("{}, trained once more in a new process, is another one than '{}' "
-                    "holds; mend the worker and use another --out",
+                    "holds; mend the worker and use another folder for the run",
                     RowText(row), job_.run));
   }
   RetireWorkers();

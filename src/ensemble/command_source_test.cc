@@ -7,10 +7,12 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <thread>
 
 #include "ensemble/test_support.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -25,7 +27,6 @@ constexpr std::int64_t kRows = 6;
 class CommandTest : public testing::Test {
  protected:
   CommandTest() {
-    fs::remove_all(root_);
     fs::create_directories(root_ + "/made");
     EnsembleOptions sgd;
     sgd.train.epochs = 2;
@@ -67,9 +68,27 @@ class CommandTest : public testing::Test {
     }
   }
 
-  const std::string root_ =
-      testing::TempDir() + "/lucid_command_test_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
+  // Stops a training that hangs at its third network, after its process has written ROOT/pid.
+  // Afterwards ROOT/go lets it pass.
+  void ExpectStopWhereItHangs(
+      const std::function<Result<TrainSummary>(std::stop_token stop)>& train) const {
+    std::stop_source stop;
+    std::jthread watcher([&] {
+      while (!fs::exists(root_ + "/pid") || fs::file_size(root_ + "/pid") == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      stop.request_stop();
+    });
+    const auto stopped = train(stop.get_token());
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+    EXPECT_THAT(stopped.error().message, HasSubstr("2 of 7 networks"));
+    ExpectGone(root_ + "/pid");
+    EXPECT_FALSE(fs::exists(root_ + "/run/trainer"));
+    std::ofstream(root_ + "/go") << "on";
+  }
+
+  const std::string root_ = ScratchFolder();
   const Dataset dataset_ = SmallDataset(kRows);
   const Architecture net_ = Architecture::FromName("1x4", 3, 2).value();
   EnsembleOptions options_;
@@ -174,20 +193,7 @@ TEST_F(CommandTest, AStopEndsTheCommandAndItsChildren) {
   options.trainer = "trap '' TERM; [ $LUCID_LEAVE_OUT != 1 ] || [ -e '" + root_ + "/go' ] || " +
                     hang + "; " + options_.trainer;
   options.threads = 1;
-  std::stop_source stop;
-  std::jthread watcher([&] {
-    while (!fs::exists(root_ + "/pid") || fs::file_size(root_ + "/pid") == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    stop.request_stop();
-  });
-  const auto first = Train("run", options, stop.get_token());
-  ASSERT_FALSE(first.ok());
-  EXPECT_EQ(first.error().kind, ErrorKind::kInterrupted);
-  EXPECT_THAT(first.error().message, HasSubstr("2 of 7 networks"));
-  ExpectGone(root_ + "/pid");
-  EXPECT_FALSE(fs::exists(root_ + "/run/trainer"));
-  std::ofstream(root_ + "/go") << "on";
+  ExpectStopWhereItHangs([&](std::stop_token stop) { return Train("run", options, stop); });
   options.resume = true;
   const auto second = Train("run", options);
   ASSERT_TRUE(second.ok()) << second.error().message;
@@ -369,20 +375,7 @@ TEST_F(WorkerTest, AStopEndsAWorkerThatDoesNotListen) {
   const std::string hang = "sh -c 'echo $$ > \"" + root_ + "/pid\"; sleep 600; true'";
   const std::string worker =
       "trap '' TERM; " + Worker("[ \"$left\" != 1 ] || [ -e '" + root_ + "/go' ] || " + hang + ";");
-  std::stop_source stop;
-  std::jthread watcher([&] {
-    while (!fs::exists(root_ + "/pid") || fs::file_size(root_ + "/pid") == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    stop.request_stop();
-  });
-  const auto first = TrainBy(worker, false, 1, stop.get_token());
-  ASSERT_FALSE(first.ok());
-  EXPECT_EQ(first.error().kind, ErrorKind::kInterrupted);
-  EXPECT_THAT(first.error().message, HasSubstr("2 of 7 networks"));
-  ExpectGone(root_ + "/pid");
-  EXPECT_FALSE(fs::exists(root_ + "/run/trainer"));
-  std::ofstream(root_ + "/go") << "on";
+  ExpectStopWhereItHangs([&](std::stop_token stop) { return TrainBy(worker, false, 1, stop); });
   const auto second = TrainBy(worker, /*resume=*/true);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->trained_now, 5);

@@ -17,32 +17,13 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class EnsembleTest : public testing::Test {
+class EnsembleTest : public SmallRunsTest {
  protected:
   EnsembleTest() {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
     options_.train.epochs = 5;
     options_.train.batch = 8;
     options_.threads = 1;
   }
-
-  std::string Folder(const std::string& name) const { return root_ + "/" + name; }
-  Result<TrainSummary> Train(const std::string& name, const EnsembleOptions& options,
-                             const ProgressCallback& progress = {},
-                             std::stop_token stop = {}) const {
-    return TrainEnsemble(dataset_, net_, options, Folder(name), progress, stop);
-  }
-  Digest StoreDigest(const std::string& name) const {
-    return Sha256OfFile(Folder(name) + "/" + kEnsembleFile).value();
-  }
-
-  const std::string root_ =
-      testing::TempDir() + "/lucid_ensemble_test_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
-  const Dataset dataset_ = SmallDataset();
-  const Architecture net_ = Architecture::FromName("2x7", 3, 2).value();
-  EnsembleOptions options_;
 };
 
 TEST_F(EnsembleTest, HoldsNAndANetworkWithoutEachRow) {
@@ -102,8 +83,8 @@ TEST_F(EnsembleTest, StoppedAnywhereAndResumedGivesTheSameBytes) {
         stop.get_token());
     ASSERT_FALSE(first.ok());
     EXPECT_EQ(first.error().kind, ErrorKind::kInterrupted);
-    EXPECT_THAT(first.error().message, HasSubstr("--resume"));
-    EXPECT_THAT(Train(name, options_).error().message, HasSubstr("--resume"))
+    EXPECT_THAT(first.error().message, HasSubstr("the option resume"));
+    EXPECT_THAT(Train(name, options_).error().message, HasSubstr("the option resume"))
         << "never started over without being told";
     EnsembleOptions resume = options_;
     resume.resume = true;

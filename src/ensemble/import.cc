@@ -126,7 +126,8 @@ class MemberFile final : public Members {
     if (members->index_.contains(-1)) {
       LUCID_ASSIGN(const std::vector<float> first, members->Read(-1));
       if (first != network.parameters) {
-        return Mismatch(fmt::format("{}: its network of row -1 is not the --network", path));
+        return Mismatch(
+            fmt::format("{}: its network of row -1 is not the network N that was given", path));
       }
       members->index_.erase(-1);
     }
@@ -213,7 +214,7 @@ Result<std::vector<Unit>> UnitsOfImport(const Dataset& dataset,
   const bool more = missing.size() > kRowsShown;
   if (more) missing.resize(kRowsShown);
   return InvalidInput(fmt::format(
-      "'{}' holds {} networks for {} rows: none without row {}{}; add --partial to make "
+      "'{}' holds {} networks for {} rows: none without row {}{}; set the option partial to make "
       "a partial run of these",
       source, members.size(), rows, fmt::join(missing, ", "), more ? ", ..." : ""));
 }

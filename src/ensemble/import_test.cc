@@ -8,6 +8,7 @@
 #include "ensemble/run_spec.h"
 #include "ensemble/test_support.h"
 #include "lucid/ensemble/ensemble.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -32,7 +33,6 @@ ImportOptions Only(const char* architecture) {
 class ImportTest : public testing::Test {
  protected:
   ImportTest() {
-    fs::remove_all(root_);
     fs::create_directories(root_ + "/members");
     for (std::int64_t row = -1; row < kRows; ++row) Save(row, FileOf(row));
   }
@@ -62,9 +62,7 @@ class ImportTest : public testing::Test {
     return summary.ok() ? "accepted" : summary.error().message;
   }
 
-  const std::string root_ =
-      testing::TempDir() + "/lucid_import_test_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
+  const std::string root_ = ScratchFolder();
   const Dataset dataset_ = SmallDataset(kRows);
   const Architecture net_ = Architecture::FromName("2x4", 3, 2).value();
 };
@@ -99,7 +97,7 @@ TEST_F(ImportTest, ImportedAgainItIsTheSameRunAndOtherNetworksAreAnother) {
 
 TEST_F(ImportTest, RowsWithoutANetworkNeedConsentAndMarkTheRun) {
   for (const std::int64_t row : {0, 3, 4, 8}) fs::remove(FileOf(row));
-  EXPECT_THAT(Message("members"), HasSubstr("none without row 0, 3, 4, 8; add --partial"));
+  EXPECT_THAT(Message("members"), HasSubstr("none without row 0, 3, 4, 8; set the option partial"));
   const auto summary = Import("members", Partial());
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   EXPECT_TRUE(summary->partial);
@@ -172,7 +170,7 @@ TEST_F(ImportTest, AStoreOfOursIsAFileOfMembers) {
             Sha256OfFile(root_ + "/again/" + kEnsembleFile).value());
   // N in the file has to be the N given.
   Save(3, FileOf(-1));
-  EXPECT_THAT(Message("run/ensemble.safetensors"), HasSubstr("is not the --network"));
+  EXPECT_THAT(Message("run/ensemble.safetensors"), HasSubstr("is not the network N"));
 }
 
 TEST_F(ImportTest, StackedNetworksWithoutRowsAreAllRowsInOrder) {
@@ -208,7 +206,7 @@ TEST_F(ImportTest, StackedNetworksWithoutRowsAreAllRowsInOrder) {
   write(5, {});
   EXPECT_THAT(Message("stacked.safetensors", Partial()), HasSubstr("'rows' (I64 [5])"));
   write(3, {7, 2, 5});
-  EXPECT_THAT(Message("stacked.safetensors"), HasSubstr("--partial"));
+  EXPECT_THAT(Message("stacked.safetensors"), HasSubstr("the option partial"));
   ASSERT_TRUE(Import("stacked.safetensors", Partial(), "three").ok());
   const auto run = Ensemble::Open(root_ + "/three");
   EXPECT_EQ(run->RowOf(0), 2);

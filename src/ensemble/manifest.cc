@@ -196,10 +196,7 @@ std::string EncodeManifest(const Manifest& m) {
 }
 
 Result<Manifest> ParseManifest(std::string_view text, const std::string& source) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return InvalidInput(fmt::format("{}: not a JSON object: truncated or damaged", source));
-  }
+  LUCID_ASSIGN(const Json json, JsonFields::Parse(text, source, "manifest"));
   JsonFields read(json, source, "manifest");
   Manifest m;
   m.format = json.value("format", Json()) == Json(kFormat1) ? 1 : 2;

@@ -56,10 +56,10 @@ Result<Contents> Parse(const std::string& text, const std::string& path, const D
 
 Status Create(const std::string& path, const std::optional<PrivacyTotal>& total) {
   if (!total) {
-    return InvalidInput(
-        fmt::format("there is no '{}': --population-total EPSILON,DELTA makes it, with all that "
-                    "trainings on this population may cost",
-                    path));
+    return InvalidInput(fmt::format(
+        "there is no '{}': the option population_total makes it, with all that trainings "
+        "on this population may cost (epsilon and delta)",
+        path));
   }
   LUCID_ASSIGN(File file, File::CreateNew(path, 0600));
   const std::string text = fmt::format("{}\n{}\n", kHeader, Line("total", *total));

@@ -19,11 +19,9 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class PrivateRunTest : public testing::Test {
+class PrivateRunTest : public SmallRunsTest {
  protected:
   PrivateRunTest() {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
     options_.train.method = TrainOptions::Method::kPrivate;
     options_.train.epochs = 3;
     options_.train.batch = 8;
@@ -31,21 +29,6 @@ class PrivateRunTest : public testing::Test {
     options_.declare = 0.05;
     options_.threads = 1;
   }
-  std::string Folder(const std::string& name) const { return root_ + "/" + name; }
-  Result<TrainSummary> Train(const std::string& name, const EnsembleOptions& options,
-                             std::stop_token stop = {},
-                             const ProgressCallback& progress = {}) const {
-    return TrainEnsemble(dataset_, net_, options, Folder(name), progress, stop);
-  }
-  Digest StoreDigest(const std::string& name) const {
-    return Sha256OfFile(Folder(name) + "/" + kEnsembleFile).value();
-  }
-
-  const std::string root_ = testing::TempDir() + "/lucid_private_test_" +
-                            testing::UnitTest::GetInstance()->current_test_info()->name();
-  const Dataset dataset_ = SmallDataset();
-  const Architecture net_ = Architecture::FromName("2x7", 3, 2).value();
-  EnsembleOptions options_;
 };
 
 TEST_F(PrivateRunTest, SaysWhatItPromisesAndKeepsItsSecret) {
@@ -109,7 +92,7 @@ TEST_F(PrivateRunTest, TheNetworkIsThereBeforeItsMembersAndTheRunGoesOn) {
   const auto progress = [&](const Progress& p) {
     if (p.what == "training" && p.done > 0) stop.request_stop();
   };
-  const auto stopped = Train("run", options_, stop.get_token(), progress);
+  const auto stopped = Train("run", options_, progress, stop.get_token());
   ASSERT_FALSE(stopped.ok());
   const auto network = OpenRunNetwork(Folder("run"));
   ASSERT_TRUE(network.ok()) << network.error().message;
@@ -232,7 +215,7 @@ TEST_F(PrivateRunTest, AUnitColumnNeedsTheNumberOfRowsOfAUnit) {
   people.train_digest = TableDigest(people.train);
   people.train_order = OrderDigest(TableKeys::Of(people.train));
   EXPECT_THAT(TrainEnsemble(people, net_, options_, Folder("run")).error().message,
-              HasSubstr("--rows-per-unit"));
+              HasSubstr("the option rows_per_unit"));
   people.rows_per_unit = 1;
   EXPECT_TRUE(TrainEnsemble(people, net_, options_, Folder("run")).ok());
 }
@@ -240,11 +223,12 @@ TEST_F(PrivateRunTest, AUnitColumnNeedsTheNumberOfRowsOfAUnit) {
 TEST_F(PrivateRunTest, APopulationIsChargedBeforeTheFirstStepAndOnceForARun) {
   EnsembleOptions options = options_;
   options.population_file = Folder("clinic.population");
-  EXPECT_THAT(Train("a", options).error().message, HasSubstr("--population-total"));
+  EXPECT_THAT(Train("a", options).error().message, HasSubstr("the option population_total"));
   options.population_total = {2.5, 1e-5};
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_FALSE(Train("a", options, stop.get_token()).ok()) << "stopped before anything is trained";
+  EXPECT_FALSE(Train("a", options, {}, stop.get_token()).ok())
+      << "stopped before anything is trained";
   options.resume = true;
   auto summary = Train("a", options);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
@@ -287,7 +271,7 @@ TEST_F(PrivateRunTest, TheSeedComesFromEntropyUnlessItIsGivenAndStaysWithTheRun)
     EXPECT_EQ(status.st_mode & 0777, 0600U) << file;
   }
   options.shard = {1, 2};
-  EXPECT_THAT(Train("c", options).error().message, HasSubstr("--seed"));
+  EXPECT_THAT(Train("c", options).error().message, HasSubstr("the option seed"));
   ASSERT_TRUE(WriteFileAtomically(Folder("b") + "/" + kSeedFile, "lucid-seed-1\n12x\n").ok());
   options.shard = {};
   EXPECT_THAT(Train("b", options).error().message, HasSubstr("damaged"));
@@ -358,7 +342,7 @@ TEST_F(PrivateRunTest, AUnitIsLeftOutWithAllItsRowsAndEqualRowsShareAMember) {
   people.train_digest = TableDigest(people.train);
   people.train_order = OrderDigest(TableKeys::Of(people.train));
   EXPECT_THAT(TrainEnsemble(people, net_, options, Folder("people")).error().message,
-              HasSubstr("--expected-rows"))
+              HasSubstr("the option expected_rows"))
       << "37 rows, and 33 without a unit, are not the same to one digit";
   options.train.expected_rows = 40;
   const auto summary = TrainEnsemble(people, net_, options, Folder("people"));

@@ -24,8 +24,8 @@ Result<Shard> Shard::Parse(const std::string& text) {
     good = second.ec == std::errc() && second.ptr == end;
   }
   if (!good || shard.index < 1 || shard.count < 1 || shard.index > shard.count) {
-    return InvalidInput(
-        fmt::format("--shard '{}' is not i/n with 1 <= i <= n (the first of four is 1/4)", text));
+    return InvalidInput(fmt::format(
+        "the option shard: '{}' is not i/n with 1 <= i <= n (the first of four is 1/4)", text));
   }
   return shard;
 }
@@ -112,8 +112,9 @@ Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& unit
                            const Architecture& architecture, const EnsembleOptions& options,
                            const std::optional<Digest>& secret) {
   if (options.members < 0 || options.members > std::ssize(units)) {
-    return InvalidInput(fmt::format("--members {} must be from 1 to the {} different units",
-                                    options.members, units.size()));
+    return InvalidInput(
+        fmt::format("the option members is {}, must be from 1 to the {} different units",
+                    options.members, units.size()));
   }
   StoreSpec spec{
       architecture,
@@ -121,7 +122,7 @@ Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& unit
                  std::ssize(units), architecture.Canonical(), TrainingText(options), secret}),
       NetworkRows(units, options.members), dataset.train_order};
   if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
-    return InvalidInput(fmt::format("--shard {}/{}: more shards than the {} networks",
+    return InvalidInput(fmt::format("the option shard is {}/{}: more shards than the {} networks",
                                     options.shard.index, options.shard.count, spec.rows.size()));
   }
   return spec;

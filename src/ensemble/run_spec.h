@@ -32,7 +32,7 @@ std::vector<std::int64_t> NetworkRows(const std::vector<Unit>& units, std::int64
 // The same of a run of format 1, whose every row had a member.
 std::vector<std::int64_t> BlankedNetworkRows(std::int64_t rows, std::int64_t members);
 
-// Requires of the rows of a run: -1, then ascending rows of the data.
+// Errors: rows of a run that are not -1 followed by ascending rows of the data.
 Status CheckNetworkRows(const std::vector<std::int64_t>& networks, std::int64_t rows);
 
 // The part of `rows` that a shard trains: contiguous, sizes differing by at most one.

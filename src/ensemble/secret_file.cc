@@ -41,7 +41,7 @@ Result<Secret> Read(const std::string& path, const Digest& binding) {
   if (*served != binding) {
     return Mismatch(
         fmt::format("'{}' served another data set or other options: with two of them the noise "
-                    "would cancel; use another --secret and another --out",
+                    "would cancel; use another secret file and another folder for the run",
                     path));
   }
   Secret secret{std::span<const std::uint8_t, 32>(bytes->bytes)};

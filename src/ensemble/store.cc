@@ -110,18 +110,18 @@ Result<Store> Store::Open(const std::string& path, const StoreSpec& spec, bool w
   if (key == spec.run_key.Hex() && spec.order && (!order.ok() || *order != spec.order->Hex())) {
     return Mismatch(fmt::format(
         "'{}' was begun with the same training rows in another order, so its numbers of rows mean "
-        "others; use the file as it was, or another --out",
+        "others; use the file as it was, or another folder for the run",
         path));
   }
   if (key == spec.run_key.Hex()) {
-    return Mismatch(
-        fmt::format("'{}' holds other members of this run (another --members or --shard); "
-                    "use the same options, or another --out",
-                    path));
+    return Mismatch(fmt::format(
+        "'{}' holds other members of this run (it was begun with another number of them or "
+        "another shard); use the same options, or another folder for the run",
+        path));
   }
   return Mismatch(
       fmt::format("'{}' belongs to another run (other data, architecture, training options "
-                  "or seed: key {}, wanted {}); use its options, or another --out",
+                  "or seed: key {}, wanted {}); use its options, or another folder for the run",
                   path, Quoted(key.substr(0, 16)), spec.run_key.Hex().substr(0, 16)));
 }
 

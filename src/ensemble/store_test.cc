@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "random/stream.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -16,11 +17,6 @@ using testing::HasSubstr;
 
 class StoreTest : public testing::Test {
  protected:
-  StoreTest() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-
   StoreSpec Spec(std::int64_t members = 5) const {
     StoreSpec spec{Architecture::FromName("2x6", 4, 2).value(), Sha256Of("run"), {}};
     for (std::int64_t i = -1; i < members; ++i) spec.rows.push_back(i);
@@ -33,9 +29,7 @@ class StoreTest : public testing::Test {
     return parameters;
   }
 
-  const std::string folder_ =
-      testing::TempDir() + "/lucid_store_test_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
+  const std::string folder_ = ScratchFolder();
   const std::string path_ = folder_ + "/store";
 };
 

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "ensemble/test_support.h"
 #include "lucid/ensemble/ensemble.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -59,8 +60,6 @@ class LocalTeam final : public Team {
 class TeamTraining : public testing::Test {
  protected:
   TeamTraining() {
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
     options_.train.batch = 8;
     options_.train.expected_rows = 150;
     options_.train.epochs = 3;
@@ -93,9 +92,7 @@ class TeamTraining : public testing::Test {
 
   std::string At(const std::string& name) const { return root_ + "/" + name; }
 
-  const std::string root_ =
-      testing::TempDir() + "/lucid_team_training_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
+  const std::string root_ = ScratchFolder();
   Dataset data_ = SmallDataset(150);
   Architecture net_ = Architecture::FromName("2x5", 3, 2).value();
   EnsembleOptions options_;
@@ -176,10 +173,10 @@ TEST_F(TeamTraining, AHelperWithAnotherJobIsRefused) {
 
 TEST_F(TeamTraining, WhatCannotBeSharedIsRefused) {
   options_.shard = {1, 2};
-  EXPECT_THAT(Train(2, "a").error().message, HasSubstr("leave --shard out"));
+  EXPECT_THAT(Train(2, "a").error().message, HasSubstr("leave the option shard out"));
   options_.shard = {};
   options_.trainer = "true";
-  EXPECT_THAT(Train(2, "b").error().message, HasSubstr("--trainer works in one process"));
+  EXPECT_THAT(Train(2, "b").error().message, HasSubstr("the option trainer works in one process"));
 }
 
 }  // namespace

@@ -1,9 +1,17 @@
-// A small data set for the tests of this folder.
+// A small data set and a folder of runs, for the tests of this folder.
 #pragma once
+
+#include <gtest/gtest.h>
+
+#include <stop_token>
+#include <string>
+#include <utility>
 
 #include "lucid/data/dataset.h"
 #include "lucid/data/units.h"
+#include "lucid/ensemble/ensemble.h"
 #include "random/stream.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 
@@ -29,5 +37,24 @@ inline Dataset SmallDataset(std::int64_t rows = 37) {
   dataset.test_digest = TableDigest(dataset.test);
   return dataset;
 }
+
+// Trains runs of the small data set, each in a folder of this test.
+class SmallRunsTest : public testing::Test {
+ protected:
+  std::string Folder(const std::string& name) const { return root_ + "/" + name; }
+  Result<TrainSummary> Train(const std::string& name, const EnsembleOptions& options,
+                             const ProgressCallback& progress = {},
+                             std::stop_token stop = {}) const {
+    return TrainEnsemble(dataset_, net_, options, Folder(name), progress, std::move(stop));
+  }
+  Digest StoreDigest(const std::string& name) const {
+    return Sha256OfFile(Folder(name) + "/" + kEnsembleFile).value();
+  }
+
+  const std::string root_ = ScratchFolder();
+  const Dataset dataset_ = SmallDataset();
+  const Architecture net_ = Architecture::FromName("2x7", 3, 2).value();
+  EnsembleOptions options_;
+};
 
 }  // namespace lucid

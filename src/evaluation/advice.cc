@@ -92,7 +92,8 @@ class Adviser {
       return "take full: it covers everything that clients see, and costs next to nothing here";
     }
     if (labels_ == nullptr) return "full has its price here; labels was not measured";
-    if (full_ == nullptr) return "labels; full was not measured (--methods dpsgd measures it)";
+    if (full_ == nullptr)
+      return "labels; full was not measured (lucid evaluate --methods dpsgd measures it)";
     const double more = full_->accuracy_drop - labels_->accuracy_drop;
     return fmt::format(
         "full costs {:.1f} points more than labels with the {} guard: take labels if nobody who "

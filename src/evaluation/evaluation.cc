@@ -83,7 +83,7 @@ Result<Guard> OpenGuard(const Study& study, Method method, double epsilon) {
       GuardKey::Random());
 }
 
-// The rows in the spelling that guards answer.
+// Makes every row canonical, which is the only form of an input that guards answer.
 Status Canonicalize(const std::string& run, const EvaluationOptions& options, Table& table) {
   LUCID_ASSIGN(const Guard guard, Guard::Open(run, options.certificate, {}, GuardKey::Random()));
   for (std::int64_t i = 0; i < table.rows(); ++i) {

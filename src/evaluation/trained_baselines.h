@@ -12,7 +12,6 @@
 namespace lucid {
 
 // The epsilon that a baseline is trained with: `asked`, or options.smallest_epsilon if that is 0.
-// more.
 double EpsilonOfBaseline(const EvaluationOptions& options, double asked);
 
 // options.repeats networks for each of options.epsilons, in that order: DP-SGD's or ALIBI's,

@@ -51,7 +51,8 @@ class Fitting {
     LUCID_TRY(options_.Validate());
     LUCID_ASSIGN(state_, FitState::Open(options_, summary_.run));
     if (const Status prepared = Prepare(); !prepared.ok()) {
-      // What was wrong is asked for otherwise next time: the folder is not held to it.
+      // The next call will ask for something else than what was wrong here, so the folder forgets
+      // what was asked.
       if (prepared.error().kind != ErrorKind::kInterrupted) state_.Abandon();
       return prepared.error();
     }
@@ -98,7 +99,7 @@ class Fitting {
     LUCID_ASSIGN(recipe_, Recipe());
     LUCID_TRY(ResolveOptions(recipe_, architecture_, Size()));
     if (WantsFull(options_) && ExpectedRows() < kFewRows) {
-      Warn({"private training of so few rows loses much accuracy: --promise labels keeps it"});
+      Warn({"private training of so few rows loses much accuracy: the promise labels keeps it"});
     }
     return Ok();
   }
@@ -166,8 +167,8 @@ class Fitting {
       Warn(
           {fmt::format("{} came from the data, so the promise is 'full, chosen after looking': "
                        "look at {}, write ranges and categories that you would give any data of "
-                       "this kind, make its last line '# declared = true', and give it with "
-                       "--declared and --expected-rows",
+                       "this kind, make its last line '# declared = true', and give both "
+                       "that file and the number of rows that you expect as options",
                        looked, PathIn(summary_.data, "schema.csv"))});
     }
     return Stopped();
@@ -348,7 +349,7 @@ class Fitting {
       if (RoundedToOneDigit(size.rows) != RoundedToOneDigit(size.rows - size.largest_unit)) {
         return InvalidInput(fmt::format(
             "a single unit decides to what {} training rows are rounded: say how many are expected "
-            "with --expected-rows",
+            "with the option expected_rows",
             size.rows));
       }
       train.expected_rows = ExpectedRows();
@@ -363,7 +364,8 @@ class Fitting {
     return train;
   }
 
-  // What a private run owes to the data beside its schema and its training.
+  // What else of a private run's options came from the data, in words: the schema and the training
+  // say that of themselves.
   std::string AfterLooking() const {
     if (!WantsFull(options_)) return "";
     return options_.expected_rows == 0 ? "the expected number of rows" : "";
@@ -427,7 +429,7 @@ Status FitOptions::Validate() const {
   if (expected_rows < 0) {
     return InvalidInput(fmt::format("expected-rows is {}, must be 1 or more", expected_rows));
   }
-  return Ok();  // what the stages ask for, they look at
+  return Ok();  // each stage checks its own options
 }
 
 Result<FitSummary> Fit(const FitOptions& options, const std::string& run,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "lucid fit 1";
 
-// Digests of the files in the place of their names: a file that moved is the same file.
+// What RUN/fit.json says was asked for. It names options as the command line does. Digests stand in
+// the place of the names of files: a file that moved is the same file.
 Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOptions& options) {
   LUCID_ASSIGN(const Digest csv, Sha256OfFile(options.csv));
   std::string declared;
@@ -40,6 +42,13 @@ Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOp
       {"--seed", options.seed ? fmt::format("{}", *options.seed) : ""}};
 }
 
+// What a message calls an argument: "--expected-rows" is "value of the option expected_rows".
+std::string Words(std::string argument) {
+  if (!argument.starts_with("--")) return argument;
+  std::ranges::replace(argument, '-', '_');
+  return "value of the option " + argument.substr(2);
+}
+
 }  // namespace
 
 std::string_view NameOf(WantedPromise promise) {
@@ -58,17 +67,14 @@ Result<FitState> FitState::Open(const FitOptions& options, const std::string& ru
          {kManifestFile, kEnsembleFile, kSeedFile, kFitDataFolder, "schema.csv"}) {
       if (!std::filesystem::exists(PathIn(run, name))) continue;
       return InvalidInput(fmt::format(
-          "'{}' holds a '{}' that no 'lucid fit' made: choose another --out", run, name));
+          "'{}' holds a '{}' that no 'lucid fit' made: choose another folder", run, name));
     }
     LUCID_TRY(MakeDirectories(run));
     LUCID_TRY(state.Save());
     return state;
   }
   LUCID_ASSIGN(const std::string text, ReadTextFile(state.path_, 1 << 20));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return InvalidInput(fmt::format("{}: not a JSON object: damaged", state.path_));
-  }
+  LUCID_ASSIGN(const Json json, JsonFields::Parse(text, state.path_, "fit"));
   JsonFields read(json, state.path_, "fit");
   LUCID_TRY(read.CheckFormat(kFormat));
   const std::vector<std::string> done = read.Texts("/done");
@@ -77,7 +83,7 @@ Result<FitState> FitState::Open(const FitOptions& options, const std::string& ru
     const Json& found = arguments.value(name, Json());
     if (found == Json(value)) continue;
     return InvalidInput(fmt::format(
-        "'{}' was begun with another {} ({}, now {}): choose another --out", run, name,
+        "'{}' was begun with another {} ({}, now {}): choose another folder", run, Words(name),
         found.is_string() ? Quoted(found.get<std::string>()) : "not known", Quoted(value)));
   }
   LUCID_TRY(read.status());

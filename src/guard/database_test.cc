@@ -14,6 +14,7 @@
 #include <future>
 
 #include "certificate/test_support.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -40,10 +41,7 @@ class DatabaseTest : public testing::Test {
     ASSERT_EQ(sqlite3_exec(other, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
     sqlite3_close(other);
   }
-  std::string Bytes() const {
-    std::ifstream in(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string Bytes() const { return ReadBytes(path_); }
 
   const TemporaryFolder folder_;
   const std::string path_ = folder_ / "notes.db";

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "certificate/test_support.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -16,7 +17,7 @@ using enum MechanismKind;
 // Keys come from files or from the system; a test writes its own file.
 GuardKey KeyOf(const std::string& digits) {
   const TemporaryFolder folder;
-  Put(folder / "key", "lucid-guard-key-1\n" + digits + "\n");
+  WriteBytes(folder / "key", "lucid-guard-key-1\n" + digits + "\n");
   std::filesystem::permissions(folder / "key", std::filesystem::perms(0600));
   return GuardKey::LoadOrCreate(folder / "key").value();
 }

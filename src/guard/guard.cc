@@ -165,8 +165,8 @@ struct Guard::Impl {
            (domain.groups().empty() || domain.Contains(x).ok());
   }
 
-  // Whether x, which N decides so, cannot be proved to get the same label from every member.
-  // Scalar and spatial guards take one path for all inputs of a class.
+  // Whether x is noised: it is not proved that every member gives x the label of `decision`, which
+  // is N's. Scalar and spatial guards take one path for all inputs of a class.
   bool Noised(const Decision& decision, std::span<const float> x) const {
     if (!Covers(x)) return true;  // nothing is known of inputs that should have been refused
     // A lower bound of f(x). It may be NaN after an overflow, and NaN is above no bound.

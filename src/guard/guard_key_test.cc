@@ -11,6 +11,7 @@
 
 #include "certificate/test_support.h"
 #include "lucid/guard/guard.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -29,7 +30,7 @@ class GuardKeyTest : public testing::Test {
     return key.ok() ? "accepted" : key.error().message;
   }
   void PutKey(const std::string& content, fs::perms mode = fs::perms(0600)) const {
-    Put(path_, content);
+    WriteBytes(path_, content);
     fs::permissions(path_, mode);
   }
   TemporaryFolder folder_;
@@ -42,8 +43,8 @@ TEST_F(GuardKeyTest, IsCreatedOnceForThisUserAlone) {
   ::umask(before);
   EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0600));
   EXPECT_EQ(BytesOf(GuardKey::LoadOrCreate(path_).value()), BytesOf(made));
-  EXPECT_EQ(Content(path_).substr(0, 18), "lucid-guard-key-1\n");
-  EXPECT_EQ(Content(path_).size(), 18 + 64 + 1);
+  EXPECT_EQ(ReadBytes(path_).substr(0, 18), "lucid-guard-key-1\n");
+  EXPECT_EQ(ReadBytes(path_).size(), 18 + 64 + 1);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / ""), {}), 1) << "nothing else is left";
 }
 
@@ -97,7 +98,7 @@ TEST_F(GuardKeyTest, WhatIsNoKeyIsRefusedAndKept) {
   for (const std::string& content : wrong) {
     PutKey(content);
     EXPECT_THAT(Complaint(), HasSubstr("is not a guard key")) << content.substr(0, 90);
-    EXPECT_EQ(Content(path_), content);
+    EXPECT_EQ(ReadBytes(path_), content);
   }
 }
 
@@ -149,9 +150,9 @@ TEST_F(GuardKeyTest, ProcessesThatRaceGetTheSame) {
       ASSERT_EQ(::waitpid(child, &status, 0), child);
       EXPECT_EQ(status, 0);
     }
-    const std::string first = Content(path + ".0");
+    const std::string first = ReadBytes(path + ".0");
     EXPECT_EQ(first.size(), 32);
-    for (int i = 1; i < 4; ++i) EXPECT_EQ(Content(path + "." + std::to_string(i)), first);
+    for (int i = 1; i < 4; ++i) EXPECT_EQ(ReadBytes(path + "." + std::to_string(i)), first);
   }
 }
 

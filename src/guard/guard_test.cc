@@ -16,6 +16,7 @@
 #include "lucid/native/bound.h"
 #include "native/engine.h"
 #include "numeric/rounding.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -669,7 +670,7 @@ TEST(GuardTest, OpensARunAndSaysWhatIsMissing) {
   std::filesystem::remove(run + "/" + kSpatialFile);
   EXPECT_THAT(open(kSpatial), AllOf(HasSubstr(kSpatialFile), HasSubstr("lucid bound")));
   EXPECT_EQ(open(kScalar), "accepted");
-  Put(run + "/" + kNetworkFile, "damaged");
+  WriteBytes(run + "/" + kNetworkFile, "damaged");
   EXPECT_THAT(open(kScalar), HasSubstr(kNetworkFile));
 }
 

@@ -254,18 +254,5 @@ std::span<const double> PackedNetworks::Logits(std::int64_t network, PassMemory&
   return {in, static_cast<std::size_t>(classes())};
 }
 
-std::int32_t LabelOf(std::span<const double> logits) {
-  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
-}
-
-Decision DecisionOf(std::span<const double> logits) {
-  const std::int32_t label = LabelOf(logits);
-  double other = -std::numeric_limits<double>::infinity();
-  for (std::size_t c = 0; c < logits.size(); ++c) {
-    if (c != static_cast<std::size_t>(label)) other = std::max(other, logits[c]);
-  }
-  return {label, logits[label] - other};
-}
-
 }  // namespace lucid
 #endif  // HWY_ONCE

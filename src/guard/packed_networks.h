@@ -8,6 +8,7 @@
 
 #include "lucid/base/result.h"
 #include "lucid/nn/network.h"
+#include "nn/decision.h"
 
 namespace lucid {
 
@@ -70,9 +71,5 @@ class PackedNetworks {
   std::int64_t most_taps_ = 0;
   std::vector<float> values_;
 };
-
-// This is the rule of Evaluator::Decide: the smallest class with the largest output.
-std::int32_t LabelOf(std::span<const double> logits);
-Decision DecisionOf(std::span<const double> logits);
 
 }  // namespace lucid

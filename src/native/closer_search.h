@@ -1,5 +1,5 @@
-// The closer looks of a region search (kCloserRound of region_parts.h says what they are): which
-// pairs get one, what windows are asked for, and the boxes that such pairs have of their own.
+// The closer looks of a region search: which pairs get one, what windows are asked for, and the
+// boxes that such pairs have of their own. region_parts.h explains these words.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class CloserSearch {
   CloserSearch(const Network& network, std::int64_t members, const RegionSearchOptions& options,
                const RegionWork& work, const WorkerTeam& team, RegionBook& book, Calls calls);
 
-  // A pair was bounded by lines again: at some number of times its member had that, it is to get a
-  // look.
+  // Is told that a pair was bounded by lines once more. When that has happened to pairs of one
+  // member often enough, the pair at hand is to get a closer look.
   void Count(const RegionPair& pair);
   // Bounds the hard pairs over the whole domain, by windows or moments. False: out of time.
   Result<bool> LookAtHardPairs();
@@ -47,8 +47,9 @@ class CloserSearch {
   Result<bool> Bound(std::vector<CloserBox>& boxes) const;
   Result<bool> LookAt(std::span<const RegionPair> pairs);
   Result<bool> LookInto(const std::vector<RegionNode>& nodes);
-  // What is known of a pair over the whole domain before a look at it is its bounds in all regions
-  // that wait. They are written down, because the pair may leave these regions now.
+  // Before a look at a pair, its largest bound in all regions that wait is what is known of it over
+  // the whole domain. These bounds are written into the proof, because the pair may leave the
+  // regions now.
   void Support(CloserBox& look);
   void Push(CloserBox bound);
 

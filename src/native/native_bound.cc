@@ -196,7 +196,7 @@ class NativeBound {
       bound.witness = witnesses.best();
       if (bound.witness) bound.witness->row = ensemble_.RowOf(bound.witness->member);
       const double proved = Recorded(upper);
-      // What an earlier report said need not be in the proof.
+      // A bound that was only reported earlier is perhaps not in the proof, so it does not count.
       const double known = proof_ ? proved : std::min(bound.beta_upper, proved);
       bound.beta_upper = std::max({known, bound.beta_lower, 0.0});
       bound.seconds = before + SecondsSince(begin);
@@ -243,7 +243,7 @@ class NativeBound {
     return options_.journal.empty() ? Ok() : SaveJournal();
   }
 
-  // What the journal rests on is made to last first.
+  // Seals the part of the proof that the journal names before the journal is written.
   Status SaveJournal() {
     if (proof_) {
       LUCID_TRY(proof_->Seal());

@@ -10,7 +10,8 @@
 namespace lucid {
 namespace {
 
-// 1: its engine certified bounds that were too low (CHANGELOG.md).
+// Journals of the first format are refused, because the engine of that time certified bounds that
+// were too low (CHANGELOG.md).
 constexpr std::string_view kFormat = "lucid-regions-4";
 
 std::string SealOf(std::string_view content) {

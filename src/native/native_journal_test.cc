@@ -9,6 +9,7 @@
 
 #include "base/hasher.h"
 #include "certificate/test_support.h"
+#include "support/files.h"
 
 namespace lucid {
 namespace {
@@ -79,23 +80,23 @@ TEST_F(NativeJournalTest, OfAnotherSearchIsRefused) {
 
 TEST_F(NativeJournalTest, AFlippedByteAnywhereIsRefused) {
   ASSERT_TRUE(journal_.Save(path_, key_).ok());
-  const std::string whole = Content(path_);
+  const std::string whole = ReadBytes(path_);
   for (const std::size_t at : Places(whole.size())) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
-    Put(path_, damaged);
+    WriteBytes(path_, damaged);
     ExpectRefused("byte " + std::to_string(at));
   }
 }
 
 TEST_F(NativeJournalTest, ATruncationAnywhereAndAnyMoreIsRefused) {
   ASSERT_TRUE(journal_.Save(path_, key_).ok());
-  const std::string whole = Content(path_);
+  const std::string whole = ReadBytes(path_);
   for (const std::size_t size : Places(whole.size())) {
-    Put(path_, whole.substr(0, size));
+    WriteBytes(path_, whole.substr(0, size));
     ExpectRefused(std::to_string(size) + " bytes");
   }
-  Put(path_, whole + "x");
+  WriteBytes(path_, whole + "x");
   ExpectRefused("one more");
 }
 
@@ -113,7 +114,7 @@ TEST_F(NativeJournalTest, OfAnEarlierEngineIsRefusedByItsFormat) {
   Hasher hasher;
   hasher.Bytes(std::as_bytes(std::span(old)));
   old += hasher.Finish().Hex();
-  Put(path_, old);
+  WriteBytes(path_, old);
   const auto found = NativeJournal::Load(path_, key_);
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().kind, ErrorKind::kMismatch);

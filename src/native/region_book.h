@@ -33,10 +33,12 @@ class RegionBook {
 
   // A pair is closed by its bound in a region.
   void Close(const Outcome& outcome);
-  // What was not looked at because it is below the target may be as large as that.
+  // Closes a pair by the bound that it has. With bands nothing was looked at below the target, so
+  // that the target counts where the bound is smaller.
   void ClosePair(RegionPair pair, Account::Reason reason = Account::Reason::kBound);
-  // No input of the region at this place is in question. `band`: of which that is said. False: the
-  // checker would not find that, and the pair stays as it is.
+  // Closes a pair because no input of the region, whose place in the proof this is, is in question.
+  // `band`: the confidences that this is said of. False: the checker would not find the region
+  // empty, and the pair stays as it is.
   bool CloseEmpty(RegionPair pair, const Region& region, std::uint64_t place,
                   const std::optional<ProofBand>& band);
   void CloseEmptyOrGiveUp(const RegionPair& pair, const RegionNode& node);

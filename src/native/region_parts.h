@@ -1,5 +1,24 @@
 // The constants that tune a region search, and the values that its steps hand to each other. Only
-// region_search.cc and region_work.cc use them.
+// the files of the region search use them: region_search.cc decides which region is looked at,
+// region_cutter.cc where it is cut, region_work.cc bounds its pairs, closer_search.cc gives some
+// pairs a closer look, and region_book.cc keeps the regions, the account and the proof.
+//
+// Words of the search:
+//   pair          a member, and a class other than the one in question.
+//   fresh         a claim is fresh while the proof has no node for its region yet.
+//   closer look   a bound by windows or moments, which are the upper rungs of bound_ladder.h. It
+//                 takes as long as many bounds by lines.
+//   hard          a pair is hard once it was bounded by lines as often as a closer look would cost.
+//                 It then gets a closer look over the whole domain. If the result is close to the
+//                 target, the pair leaves its regions and gets boxes of its own, which are looked
+//                 at closely. If these boxes become many, the pair goes back to lines, which become
+//                 exact when all phases are fixed.
+//   level         the bound that windows are asked for. Windows end as soon as they have proved a
+//                 bound at or below their level, and a level that is out of reach may take them a
+//                 minute. Over the whole domain the first level is kFirstLevel times the lower
+//                 bound. Each next level is halfway between the bound that was proved and the
+//                 largest level that windows did not reach, until the two are as near as
+//                 kNearLevels.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +47,12 @@ inline constexpr std::size_t kRound = 32, kRoundPairs = 512;
 inline constexpr std::size_t kGroup = 8, kChunk = 16;
 // A box with at most so many open neurons is cut at their phases and not at its inputs.
 inline constexpr std::int32_t kFewOpen = 6;
-// A closer look is a bound by windows or moments, the upper rungs of bound_ladder.h. It takes as
-// long as many bounds by lines. A pair that was bounded by lines as often is called hard and gets a
-// closer look over the whole domain. If the result is close to the target, the pair leaves its
-// regions, and boxes of its own are looked at closely. If these boxes become many, the pair goes
-// back to lines, which become exact when all phases are fixed.
-inline constexpr std::size_t kCloserRound = 4;  // of these boxes in hand at a time
-inline constexpr std::size_t kLooks = 4;        // of windows at a time, each of up to 190 MB
-// Windows are asked for a level: they end as soon as they have proved a bound at or below it, and a
-// level that is out of reach may take them a minute. Over the whole domain the first level is some
-// times the lower bound. Each next level is halfway between the bound that was proved and the
-// largest level that was asked for in vain, until the two are as near as kNearLevels.
+// So many boxes are looked at closely in a round, and windows have so many looks at a time, each of
+// which may take 190 MB.
+inline constexpr std::size_t kCloserRound = 4, kLooks = 4;
 inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
-// Before each of these looks the member is attacked alone, which takes a fraction of the look's
-// time: an attack on all members spends few climbs on each.
+// Before each closer look the member is attacked alone, because an attack on all members spends few
+// climbs on each. That takes a fraction of the look's time.
 inline constexpr std::int64_t kPoolAlone = 900, kClimbsAlone = 2000;
 inline constexpr std::size_t kAttacksOnWorst = 5;
 inline constexpr std::size_t kAttackedFirst = 8;  // members, before a decision cuts regions
@@ -129,7 +140,7 @@ struct CloserBox {
   std::int32_t cut = -1;
   std::uint64_t place = 0;  // its node in the proof
   bool fresh = false;       // as in Outcome
-  double level = 0;  // what windows are asked for, at least the target; 0: moments are, for that
+  double level = 0;         // of windows, at least the target; 0: moments are asked for the target
   bool alive = true;
 };
 

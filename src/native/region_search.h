@@ -21,9 +21,10 @@
 
 namespace lucid {
 
-// Up to so many inputs only boxes are cut: there they beat phases, which deep networks have many
-// of; until a box has few open neurons left, which their phases settle for good. Beyond, the worst
-// pair of a region tries both, and what leaves less is done.
+// With at most so many inputs only boxes are cut, because deep networks have more phases than
+// inputs. A box with few open neurons left is cut at their phases instead, which settles it. With
+// more inputs both kinds of cuts are tried for the worst pair of a region, and the one that leaves
+// less to do is taken.
 inline constexpr std::int64_t kFewInputs = 10;
 
 // A bound to decide about: the search ends when no bound is above `target`, which never moves, or
@@ -53,10 +54,10 @@ struct RegionSearchOptions {
   // The hidden layer is the engine's own (engine_networks.h): a proof is of the network without it,
   // whose bounds need no multipliers but lambda.
   bool flat = false;
-  // Bounds of a member after which it is looked at closely (closer_bounder.h), where
-  // phases are cut.
-  std::optional<std::int64_t> closer_after;  // none: about as many as that takes the time of
-  // Of an attack on one member alone, at most.
+  // Where phases are cut: a member is looked at closely (closer_bounder.h) after so many bounds by
+  // lines. None: after as many as take about as long as a closer look.
+  std::optional<std::int64_t> closer_after;
+  // An attack on one member alone climbs so many times at most.
   std::int64_t most_climbs = std::numeric_limits<std::int64_t>::max();
   bool improve_witnesses = true;   // where bounds are largest; false: the target stays what it was
   const Domain* domain = nullptr;  // of the inputs in question; null: [0,1]^d

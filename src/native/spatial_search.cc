@@ -352,7 +352,7 @@ class SpatialSearch {
     if (!child.guides.empty()) {
       BoundPairsFor(child, child.guides, *facts, worker);
     } else if (!GuidesFillDomain(domain_)) {
-      // The next input may still come here.
+      // No guide lies here, but an input of a client may. The parent's guides stand in for it.
       std::vector<Guide> parents = leaf.guides;
       BoundPairsFor(child, parents, *facts, worker);
     }
@@ -397,7 +397,7 @@ class SpatialSearch {
     }
   }
 
-  // Below it are only the guides that are hardest to help.
+  // A bound at this number or below it helps all guides but the share kHardest of them.
   static double Enough(const std::vector<Guide>& guides) {
     std::vector<double> confidences;
     for (const Guide& guide : guides) confidences.push_back(guide.confidence);

@@ -38,7 +38,7 @@ class WorkerTeam {
     return status.error();
   }
 
-  // The same for every outcome, some of them at a time.
+  // The same for every outcome; one task takes kChunk of them.
   template <class Body>
   Result<bool> InChunks(std::vector<Outcome>& outcomes, const Body& body) const {
     const std::size_t chunks = (outcomes.size() + kChunk - 1) / kChunk;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -64,7 +65,7 @@ TEST(Architecture, BadNamesSayWhatIsPossible) {
 }
 
 TEST(Architecture, TomlFileDescribesAnyNetwork) {
-  const std::string path = testing::TempDir() + "/lucid_architecture.toml";
+  const std::string path = ScratchFolder() + "/architecture.toml";
   ASSERT_TRUE(WriteFileAtomically(path,
                                   "[[layer]]\ntype = \"conv\"\nfilters = 4\nwidth = 3\nstride = 2\n"
                                   "[[layer]]\ntype = \"dense\"\nunits = 7\n")

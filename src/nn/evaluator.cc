@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "lucid/nn/network.h"
+#include "nn/decision.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -139,12 +140,7 @@ Decision Evaluator::Decide(std::span<const float> x) const {
   thread_local std::vector<double> logits;
   logits.resize(static_cast<std::size_t>(impl_->architecture.classes()));
   Logits(x, logits);
-  const auto best = std::ranges::max_element(logits);
-  double other = -std::numeric_limits<double>::infinity();
-  for (auto at = logits.begin(); at != logits.end(); ++at) {
-    if (at != best) other = std::max(other, *at);
-  }
-  return {static_cast<std::int32_t>(best - logits.begin()), *best - other};
+  return DecisionOf(logits);
 }
 
 double Accuracy(const Evaluator& evaluator, const Table& table) {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 
 #include "base/files.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -31,8 +31,6 @@ std::vector<float> ValuesOf(const Given& given) {
 
 class ForeignTest : public testing::Test {
  protected:
-  ForeignTest() { std::filesystem::create_directories(folder_); }
-
   // As PyTorch's safetensors writes a state dict: no metadata of ours.
   std::string Write(const std::vector<Given>& tensors) const {
     std::vector<Tensor> list;
@@ -53,9 +51,7 @@ class ForeignTest : public testing::Test {
                         : network.error().message;
   }
 
-  const std::string folder_ =
-      testing::TempDir() + "/lucid_foreign_test_" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();  // ctest runs cases at once
+  const std::string folder_ = ScratchFolder();
 };
 
 TEST_F(ForeignTest, LayersFollowTheNumbersOfTheirNames) {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "random/stream.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -20,7 +21,10 @@ Network Sample(const char* name = "conv") {
   return network;
 }
 
-std::string Path(const char* name) { return testing::TempDir() + "/lucid_network_" + name; }
+std::string Path(const char* name) {
+  static const std::string folder = ScratchFolder();
+  return folder + "/" + name;
+}
 
 TEST(Network, SavedAndLoadedIsTheSameToTheBit) {
   for (const char* name : {"conv", "2x50", "0x1"}) {

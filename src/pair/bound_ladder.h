@@ -2,8 +2,9 @@
 //
 //   intervals   RegionBounder::IntervalBound: interval arithmetic, some microseconds a pair.
 //   lines       RegionBounder::Bound: a line over and under every neuron, ten times as much.
-//   windows     WindowBounder, for networks that begin with convolutions: as long as 30 by lines.
-//   moments     MomentBounder: as long as 1,000 bounds by lines.
+//   windows     WindowBounder, for networks that begin with convolutions: takes as long as 30
+//               bounds by lines.
+//   moments     MomentBounder: takes as long as 1,000 bounds by lines.
 #pragma once
 
 #include <memory>

@@ -18,8 +18,8 @@ struct ChargedBound {
   double value = 0;
   double charge = 0;
 
-  // What of it rounding accounts for, also that of the member's own outputs. It says what is worth
-  // a try, and nothing about what holds.
+  // The part of the bound that rounding accounts for, that of the member's own outputs included. A
+  // search decides by it what is worth a try; no bound rests on it.
   double Rounding(const PairQuestion& question, double lambda) const {
     return charge + lambda * question.member_error;
   }

@@ -43,8 +43,9 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Ranges that are much narrower than others of their layer are made so wide (wider is sound), and
-// nothing but its box is said of such a difference: the solver has no scale for it.
+// A range is widened to this share of the widest one of its layer, which is sound, because the
+// solver cannot scale numbers of very different sizes. Of a difference that was widened nothing is
+// stated but its range.
 constexpr double kNarrow = 1e-3;
 constexpr double kThinnest = 1e-9;  // an input that is not cut any more
 // The interior-point method.

@@ -39,9 +39,10 @@ class Search {
       if (given.value <= enough_) return given;
     }
     ChargedBound bound = Evaluate(start, OpenSlopes::kDefault);
-    // A smaller box asks for other lines than its parent's; a phase for hardly any. In a box so
-    // small that lines hardly matter, lambda alone does, and a descent in everything else hides
-    // that.
+    // A smaller box needs other lines than its parent, but a region that only fixes another phase
+    // hardly does. Where the default lines are as good as the parent's, lines hardly matter any
+    // more. Then lambda is looked for alone, because a descent in all multipliers would not find
+    // it.
     const bool as_good = bound.value - given.value <= kAsGood * (given.value - enough_);
     if (as_good || phases().empty()) bound = SearchLambda(bound);
     const bool fresh = multipliers_.slopes.empty() || bound.value < given.value;
@@ -83,7 +84,8 @@ class Search {
     for (int step = 0; step < kLambdaSteps && best.value > enough_; ++step) {
       FindGradient();
       (work_.gradient.by_lambda > 0 ? high : low) = at;
-      // Near 0 it is 0 that is wanted: where the member surely flips, f alone counts.
+      // A lambda near 0 is replaced by 0, which is the best one where the member gives the other
+      // class everywhere in the region.
       const double next = high == kInfinity               ? 2 * at + 0.1
                           : low == 0 && at < kLeastLambda ? 0
                                                           : 0.5 * (low + high);

@@ -11,9 +11,9 @@ namespace {
 // Sums of absolute values below this leave room for the rest, also in the program that checks.
 constexpr double kLargestSize = 0x1p499, kUnderflow = 0x1p-499;
 
-// False: an interval's ends crossed by more than a second program's rounding, so that it, too,
-// finds the region empty. Ends that crossed by less are closed up: any interval is right for no
-// input.
+// False: the ends of an interval crossed by more than a second program's rounding, so that the
+// checker finds the region empty, too. Ends that crossed by less are set to one number. That is
+// right, because the region holds no input.
 bool Meet(double lower, double& upper) {
   if (lower - upper > 1e-11 * (1 + std::abs(lower) + std::abs(upper))) return false;
   upper = std::max(upper, lower);
@@ -275,7 +275,8 @@ void FactFinder::StartRows(const DenseLayer& z, const DenseLayer* d) {
   }
 }
 
-// Slopes are at most 1, so |A| <= |cz| + 2 |cd| and |D| <= |cd|: four times what was summed up.
+// Slopes are at most 1, so |A| <= |cz| + 2 |cd| and |D| <= |cd|. The error is therefore at most
+// that of four times what was summed up (region_bounder.h).
 void FactFinder::NarrowByRows(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts,
                               PaddedArray& lower, PaddedArray& upper) {
   rows_.Maximise(x, cuts);

@@ -235,13 +235,9 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
     Stream stream(seed, "band");
-    Case made = RandomCase(GetParam(), stream);
-    made.anchor = Samples(made, made.region, stream).back();
-    const Values values = ValuesAt(made, made.anchor);
-    if (!Leaks(made, values) || !InRegion(made.region, made.anchor, values)) continue;
-    const auto f =
-        static_cast<double>(ConfidenceOf(values.network.pre.back(), made.question.label));
-    const double slack = 1e-15 * std::abs(f);
+    const auto leaking = RandomLeakingCase(GetParam(), stream);
+    if (!leaking) continue;
+    const auto& [made, values, f, slack] = *leaking;
     RegionBounder bounder(made.network);
     RegionBounder::EnteredPair pair;
     const auto bound = [&](const Band* band) {

@@ -45,9 +45,9 @@ class Adviser {
     SplitAdvice advice;
     MixLosses(here, two_sides ? there : here, advice);
     FindPhases(advice);
-    // Where real inputs have an f - g about as large as the bound, no better bound of it helps:
-    // they are excluded by their f alone, and lie on both sides of g = err, so that lambda cannot
-    // leave the middle. A cut between the two sides lets it.
+    // Real inputs on both sides of g = err may have an f - g about as large as the bound, although
+    // their f is small. Then no better bound of f - g helps. A cut that separates the two sides
+    // does, because each part gets a lambda of its own.
     const double real = std::max(here.difference, there.difference);
     if (two_sides && real - target > kRealShare * (bound - target)) {
       advice.input = SeparatingInput(here, there);
@@ -172,8 +172,9 @@ class Adviser {
     return best;
   }
 
-  // Inputs are blamed for the neurons' losses by how much of a sum's range is theirs, and for their
-  // own part of the linear bound. -1: the box is a point.
+  // The input that is to blame for most of the loss. The loss of a neuron is shared out among the
+  // inputs by how much of the range of its sum comes from each. To this comes an input's own part
+  // of the linear bound. -1: the box is a point.
   std::int32_t WorstInput() {
     const RegionFacts& region = *pair_.region;
     std::vector<double> of_inputs(static_cast<std::size_t>(pair_.network->inputs), 0.0);

@@ -13,12 +13,13 @@
 //   sum_p h_p <= sum_p (h_p - t_p . x) + sum_j max(rest_j x_j),
 // so tilts decide how tight a bound is and never whether it holds: they make windows agree on where
 // in a piece an input is. Cells through which no sum is above what is enough are dropped, the
-// others cut into smaller ones. The layers above are few: cases are told apart by their phases, and
-// what their phases' sums are pulled by is chosen with lambda, on coarse cells.
+// others cut into smaller ones. The layers above have few neurons, so there is a case for each
+// choice of their phases. Every phase that a case fixes has a multiplier, its push. Pushes and
+// lambda are chosen while the cells are still coarse.
 //
-// All of it is written down, for a proof (docs/proof.md): whoever cuts, tilts and drops the same
-// comes to the same bound. Every number here leaves room for another program's rounding, as
-// RegionBounder::ForChecker does.
+// All of it is written down for a proof (docs/proof.md): whoever makes the same cuts, tilts and
+// drops comes to the same bound. Every number here leaves room for another program's rounding, as
+// ChargedBound::ForChecker does.
 #pragma once
 
 #include <cstdint>

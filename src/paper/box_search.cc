@@ -19,7 +19,8 @@ void IntersectWith(const NeuronBounds& other, NeuronBounds& bounds) {
   for (std::size_t m = 0; m < bounds.pre.size(); ++m) {
     for (std::size_t k = 0; k < bounds.pre[m].size(); ++k) {
       const Interval both = Intersect(bounds.pre[m][k], other.pre[m][k]);
-      // Empty: no input of this box is one of those the other bounds speak of. Any one will do.
+      // An empty intersection: no input of this box is one that the other bounds speak of, so
+      // either interval is right.
       if (both.lower <= both.upper) bounds.pre[m][k] = both;
     }
   }

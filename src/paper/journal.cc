@@ -40,7 +40,7 @@ Result<SubsetJournal> SubsetJournal::Open(const std::string& path, const Digest&
   const std::string header = fmt::format("{} {}\n", kFormat, key.Hex());
   if (std::filesystem::exists(path) && !resume) {
     LUCID_ASSIGN(File old, File::OpenToUpdate(path));
-    LUCID_TRY(old.Lock());  // not under the hands of a process that writes it
+    LUCID_TRY(old.Lock());  // no other process is writing it
     LUCID_TRY(RenameDurably(path, path + ".old"));
   }
   if (!std::filesystem::exists(path)) {
@@ -55,7 +55,7 @@ Result<SubsetJournal> SubsetJournal::Open(const std::string& path, const Digest&
   if (!header.starts_with(text) && !text.starts_with(header)) {
     return Mismatch(
         fmt::format("'{}' is the journal of another search (another run, variant, tau, gap, seed "
-                    "or version): use the same options, or start anew without --resume",
+                    "or version): use the same options, or start anew without the option resume",
                     path));
   }
   SubsetJournal journal(std::move(file));

@@ -10,6 +10,8 @@
 #include <limits>
 #include <sstream>
 
+#include "support/files.h"
+
 #include "certificate/test_support.h"  // TemporaryFolder
 
 namespace lucid {
@@ -54,7 +56,7 @@ class JournalTest : public testing::Test {
     for (const Entry& entry : Entries()) {
       EXPECT_TRUE(journal->Append(entry.subset, entry.bound, entry.limit).ok());
     }
-    return Content(path_);
+    return ReadBytes(path_);
   }
 
   // Exactly the first `count` entries are known.
@@ -81,7 +83,7 @@ TEST_F(JournalTest, CutAtAnyByteItKeepsTheWholeLinesBefore) {
   const std::string whole = Written();
   for (std::size_t length = 0; length <= whole.size(); ++length) {
     SCOPED_TRACE(testing::Message() << "length " << length);
-    Put(path_, whole.substr(0, length));
+    WriteBytes(path_, whole.substr(0, length));
     const auto lines = std::ranges::count(whole.substr(0, length), '\n');
     const std::int64_t complete = std::max<std::int64_t>(0, lines - 1);
     {
@@ -95,7 +97,7 @@ TEST_F(JournalTest, CutAtAnyByteItKeepsTheWholeLinesBefore) {
         ASSERT_TRUE(journal->Append(entry.subset, entry.bound, entry.limit).ok());
       }
     }
-    EXPECT_EQ(Content(path_), whole);
+    EXPECT_EQ(ReadBytes(path_), whole);
   }
 }
 
@@ -107,12 +109,12 @@ TEST_F(JournalTest, FromAChangedByteOnEverythingIsDropped) {
       SCOPED_TRACE(testing::Message() << "byte " << at);
       std::string changed = whole;
       changed[at] = static_cast<char>(changed[at] ^ bit);
-      Put(path_, changed);
+      WriteBytes(path_, changed);
       const auto journal = SubsetJournal::Open(path_, key_, true);
       if (at < header) {
         ASSERT_FALSE(journal.ok());
         EXPECT_EQ(journal.error().kind, ErrorKind::kMismatch);
-        EXPECT_EQ(Content(path_), changed) << "a refused file is left alone";
+        EXPECT_EQ(ReadBytes(path_), changed) << "a refused file is left alone";
         continue;
       }
       ASSERT_TRUE(journal.ok()) << journal.error().message;
@@ -126,7 +128,7 @@ TEST_F(JournalTest, RefusesAnotherKey) {
   const auto journal = SubsetJournal::Open(path_, Sha256Of("another search"), true);
   ASSERT_FALSE(journal.ok());
   EXPECT_EQ(journal.error().kind, ErrorKind::kMismatch);
-  EXPECT_EQ(Content(path_), whole);
+  EXPECT_EQ(ReadBytes(path_), whole);
 }
 
 TEST_F(JournalTest, StartingAnewKeepsTheOldFile) {
@@ -136,8 +138,8 @@ TEST_F(JournalTest, StartingAnewKeepsTheOldFile) {
     ASSERT_TRUE(journal.ok()) << journal.error().message;
     EXPECT_EQ(journal->known(), 0);
   }
-  EXPECT_EQ(Content(path_ + ".old"), whole);
-  EXPECT_EQ(std::ranges::count(Content(path_), '\n'), 1);
+  EXPECT_EQ(ReadBytes(path_ + ".old"), whole);
+  EXPECT_EQ(std::ranges::count(ReadBytes(path_), '\n'), 1);
 }
 
 TEST_F(JournalTest, ResumingNothingStartsAFile) {
@@ -163,9 +165,9 @@ TEST_F(JournalTest, LocksOutASecondProcess) {
     {
       auto journal = SubsetJournal::Open(path_, key_, true);
       ASSERT_TRUE(journal.ok());
-      const std::string before = Content(path_);
+      const std::string before = ReadBytes(path_);
       EXPECT_FALSE(OpensElsewhere(path_, key_, resume));
-      EXPECT_EQ(Content(path_), before) << "a refused process leaves the file where it is";
+      EXPECT_EQ(ReadBytes(path_), before) << "a refused process leaves the file where it is";
       ASSERT_TRUE(journal->Append(SubsetDigest(0, {9}), {1}, 1).ok());
     }
     EXPECT_TRUE(OpensElsewhere(path_, key_, true)) << "the lock goes with its owner";

@@ -31,8 +31,9 @@ class ClassSearch {
         attack_lower_(attack.beta_lower),
         witnesses_(problem.facts.network, problem.members, label, attack.beta_lower,
                    attack.witness) {
-    // What is already known to leak need not be looked at more closely than the gap; nor does
-    // nothing at all, which no bound of finitely many boxes could prove.
+    // A subset whose bound is within the gap of what is known to leak is not looked at any more.
+    // Where nothing is known to leak a small absolute bound is enough, because finitely many boxes
+    // cannot prove 0.
     MilpOptions milp;
     milp.gap = problem.options.gap;
     enough_ = milp.GoodEnough(attack_lower_);

@@ -1,16 +1,15 @@
 #include "paper/model.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "paper/branch_and_bound.h"
 #include "paper/milp_test_support.h"
+#include "support/scratch_folder.h"
 
 #if __has_include(<Highs.h>)
 #include <Highs.h>
@@ -48,14 +47,10 @@ TEST(MilpModel, KeepsWhatItWasGiven) {
 // ---- other solvers
 // -------------------------------------------------------------------------------
 
-// A file of this process that is gone when the test ends.
+// A file in a folder of its own.
 class ScratchFile {
  public:
-  explicit ScratchFile(const std::string& name)
-      : path_(testing::TempDir() + "lucid_milp_" + std::to_string(getpid()) + "_" + name) {}
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-  ~ScratchFile() { std::filesystem::remove(path_); }
+  explicit ScratchFile(const std::string& name) : path_(folder_ / name) {}
   const std::string& path() const { return path_; }
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
   std::string Read() const {
@@ -65,7 +60,8 @@ class ScratchFile {
   }
 
  private:
-  std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_;
 };
 
 // The largest value of a model by some other program that has only the file; -inf: infeasible; NaN:

@@ -55,7 +55,8 @@ double WorstNetwork::Slopes(std::span<const double> x) {
     for (std::int64_t unit = 0; unit < layer.outputs; ++unit) {
       const std::int64_t o = unit / layer.positions, t = unit % layer.positions;
       const double slope = slopes_[m][unit];
-      // An inactive neuron passes nothing down, but which way it would lean counts for its own.
+      // An inactive neuron passes no slope down, but the slope by its own sum still decides on
+      // which side its own parameters stand.
       influence_[layer.bias_at + o] += slope;
       for (std::int64_t k = 0; k < layer.taps; ++k) {
         const std::int64_t at = layer.weight_at + o * layer.taps + k;

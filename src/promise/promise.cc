@@ -129,7 +129,7 @@ Promise PromiseOf(const Manifest& manifest, const Certificate* certificate,
   } else {
     promise.full_line_ = WhyNotFull(manifest);
     if (promise.full_line_.empty()) {
-      promise.full_line_ = "this guard's noised set is made from members: use --guard scalar";
+      promise.full_line_ = "this guard's noised set is made from members: use the scalar guard";
     }
   }
   promise.labels_line_ = WhyNotLabels(manifest, certificate, declared, access);

@@ -40,7 +40,8 @@ void LinearTicks(Axis& axis, int count) {
   for (Tick& tick : axis.ticks) tick.text = fmt::format("{:.{}f}", tick.value, decimals);
 }
 
-// Few near the dense upper end: each at least twice the one before.
+// Numbers crowd towards the upper end of a square-root scale, so each tick is at least twice the
+// one before.
 void SquareRootTicks(Axis& axis) {
   axis.low = 0;
   axis.ticks.push_back({0, "0"});

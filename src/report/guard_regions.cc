@@ -6,7 +6,7 @@
 namespace lucid {
 namespace {
 
-// More than any confidence, and a line can still be interpolated towards it.
+// Stands for an infinite bound: it is above any confidence, and small enough to interpolate with.
 constexpr double kVeryLarge = 1e9;
 
 // A guard answers as it is only where f~ - e > bound: it noises where bound - (f~ - e) >= 0.

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "nn/decision.h"
 
 namespace lucid {
 namespace {
@@ -29,11 +30,6 @@ double ClassConfidence(std::span<const double> logits, std::size_t c) {
     if (k != c) other = std::max(other, logits[k]);
   }
   return logits[c] - other;
-}
-
-// This is the rule of Evaluator::Decide: the smallest class with the largest output.
-std::int32_t LabelOf(std::span<const double> logits) {
-  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
 Inputs GridInputs(const LeakMap& map) {

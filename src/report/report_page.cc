@@ -141,7 +141,7 @@ class Page {
     Figures();
   }
 
-  // What the run keeps, in the words of the one place that says so.
+  // What the run keeps, in the words of lucid/promise/promise.h.
   void Promises() {
     const Promise promise =
         PromiseOf(report_.manifest, report_.certificate ? &*report_.certificate : nullptr);
@@ -313,7 +313,7 @@ class Page {
     Add("<p class=\"quiet\">Rows are counted from 0, the first one after the heading of the "
         "training file. The bound of the confidence is proved: where N is surer, leaving this row "
         "out changes no label. The first {} of {} are shown; "
-        "<code>--csv</code> writes all.</p>\n",
+        "<code>lucid report --csv DIR</code> writes all.</p>\n",
         std::min(kShownRows, matters.rows.size()), Grouped(std::ssize(matters.rows)));
   }
 

@@ -236,7 +236,7 @@ TEST(ResolveOptions, KnowsTheDataByOneDigitThatNoUnitDecides) {
   EXPECT_EQ(ResolveOptions(options, Net(), {238, 1, false})->batches, 13);
   const auto decided = ResolveOptions(options, Net(), {250, 1, false});
   ASSERT_FALSE(decided.ok());
-  EXPECT_THAT(decided.error().message, HasSubstr("--expected-rows"));
+  EXPECT_THAT(decided.error().message, HasSubstr("expected_rows"));
   EXPECT_FALSE(ResolveOptions(options, Net(), {253, 4, true}).ok()) << "a unit of four rows";
   options.batch = 1024;
   EXPECT_EQ(ResolveOptions(options, Net(), {250, 1, false})->batches, 1) << "nothing follows";
@@ -246,14 +246,14 @@ TEST(ResolveOptions, KnowsTheDataByOneDigitThatNoUnitDecides) {
   EXPECT_TRUE(ResolveOptions(options, Net(), {250, 1, false}).ok());
   const auto units = ResolveOptions(options, Net(), {250, 3, true});
   ASSERT_FALSE(units.ok());
-  EXPECT_THAT(units.error().message, HasSubstr("--rows-per-unit"));
+  EXPECT_THAT(units.error().message, HasSubstr("rows_per_unit"));
 }
 
 TEST(ResolveOptions, PrivateTrainingSpendsWhatItSays) {
   TrainOptions options = OptionsOf(Method::kPrivate);
   options.expected_rows = 0;
   EXPECT_THAT(ResolveOptions(options, Net(), {30000, 1, false}).error().message,
-              HasSubstr("--expected-rows"));
+              HasSubstr("expected_rows"));
   for (const double epsilon : {0.2, 1.0, 8.0}) {
     for (const std::int64_t unit : {1, 5}) {
       options = OptionsOf(Method::kPrivate);

@@ -275,10 +275,11 @@ Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<flo
   for (std::size_t k = 0; k < left_out.size(); ++k) {
     const auto network = out.subspan(k * parameters, parameters);
     if (std::ranges::all_of(network, [](float v) { return std::isfinite(v); })) continue;
-    return InvalidInput(fmt::format(
-        "training diverged: the network {} has weights that are not finite; use a smaller --lr",
-        left_out[k] == kNoRow ? std::string("on all rows")
-                              : fmt::format("without row {}", left_out[k])));
+    return InvalidInput(
+        fmt::format("training diverged: the network {} has weights that are not finite; use a "
+                    "smaller learning rate",
+                    left_out[k] == kNoRow ? std::string("on all rows")
+                                          : fmt::format("without row {}", left_out[k])));
   }
   return Ok();
 }

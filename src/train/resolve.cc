@@ -30,15 +30,17 @@ Result<std::int64_t> RowsFromData(const TrainOptions& options, const DataSize& d
   if (same) return with;
   return InvalidInput(fmt::format(
       "{} training rows: without the largest unit ({} row(s)) training would expect {} rows "
-      "instead of {}; say how many with --expected-rows, or the number of --batches",
+      "instead of {}; say how many with the option expected_rows, or the number of batches with "
+      "the "
+      "option batches",
       data.rows, data.largest_unit, without, with));
 }
 
 Status CheckUnits(const TrainOptions& options, const DataSize& data) {
   if (options.method == Method::kPlain || data.largest_unit <= options.rows_per_unit) return Ok();
   return InvalidInput(
-      fmt::format("a unit has {} rows, clipping allows {}: keep fewer of each with --rows-per-unit "
-                  "(at most {})",
+      fmt::format("a unit has {} rows, clipping allows {}: keep fewer of each with the option "
+                  "rows_per_unit (at most {})",
                   data.largest_unit, options.rows_per_unit, kMaxRowsPerUnit));
 }
 
@@ -64,7 +66,8 @@ Result<TrainOptions> ResolveOptions(const TrainOptions& options, const Architect
   TrainOptions resolved = options;
   if (resolved.method == Method::kPrivate && resolved.expected_rows == 0) {
     return InvalidInput(
-        "private training needs --expected-rows: how many rows it is meant for may not be counted");
+        "private training needs the option expected_rows: how many rows it is meant for may not be "
+        "counted");
   }
   if (resolved.expected_rows == 0 && (resolved.method != Method::kPlain || resolved.batches == 0)) {
     LUCID_ASSIGN(resolved.expected_rows, RowsFromData(resolved, data));

@@ -97,7 +97,8 @@ TEST_F(FitTest, MakesARunThatIsCheckedMeasuredAndAnswersTheSameFile) {
   // Another question in the same folder.
   const Outcome other = Run("fit people.csv --label job --out run");
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("was begun with another --label ('result', now 'job')"));
+  EXPECT_THAT(other.err,
+              HasSubstr("was begun with another value of --label ('result', now 'job')"));
 }
 
 // Killed at random moments it goes on, and ends with the networks of a fit that nobody disturbed.
@@ -139,7 +140,7 @@ TEST_F(FitTest, RefusesMissingCellsUntilItIsToldWhatTheyBecome) {
   const Outcome refused = Run(fit + "run");
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("3 cells are missing, in the columns 'age' (3)"));
-  EXPECT_THAT(refused.err, HasSubstr("--missing fill"));
+  EXPECT_THAT(refused.err, HasSubstr("of --missing, fill makes"));
   // The folder is not held to the question that had no answer.
   EXPECT_FALSE(fs::exists(folder_ / "run"));
   const Outcome dropped = Run(fit + "run --missing drop --json");

@@ -154,7 +154,7 @@ TEST_F(Trainer, AWorkerThatGoesWrongLaterMakesNoRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/ensemble.safetensors"));
   const Outcome resumed = Train("worker tires", {"--resume"});
   EXPECT_EQ(resumed.code, 2) << resumed;
-  EXPECT_THAT(resumed.err, HasSubstr("use another --out"));
+  EXPECT_THAT(resumed.err, HasSubstr("use another folder for the run"));
 }
 
 TEST_F(Trainer, ResumingWithoutNetworksThatPassedTriesIt) {

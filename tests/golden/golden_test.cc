@@ -3,13 +3,11 @@
 // change that is meant to change bits; `./dev arm64` runs this test for another processor.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -22,6 +20,7 @@
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/native/bound.h"
 #include "random/stream.h"
+#include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
@@ -60,12 +59,10 @@ Dataset MadeUp(std::int64_t rows, std::int64_t inputs, std::int64_t classes) {
 
 class Golden : public testing::Test {
  protected:
-  Golden() : folder_(testing::TempDir() + "lucid_golden_" + std::to_string(getpid())) {
-    std::filesystem::create_directories(folder_);
+  Golden() {
     std::ifstream file(kTable);
     for (std::string name, digest; file >> name >> digest;) table_[name] = digest;
   }
-  ~Golden() override { std::filesystem::remove_all(folder_); }
 
   // Compares, or with LUCID_GOLDEN_WRITE in the environment writes, one line of the table.
   void Expect(const std::string& name, const Digest& found) {
@@ -84,14 +81,14 @@ class Golden : public testing::Test {
     options.epochs = epochs;
     options.batch = 8;
     options.seed = 7;
-    const std::string run = (folder_ / ("run" + std::to_string(runs_++))).string();
+    const std::string run = folder_ / ("run" + std::to_string(runs_++));
     const Architecture shape =
         Architecture::FromName(architecture, data.train.features, data.schema.classes()).value();
     EXPECT_TRUE(TrainEnsemble(data, shape, {.train = options, .threads = 1}, run).ok());
     return Ensemble::Open(run).value();
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::map<std::string, std::string> table_;
   int runs_ = 0;
 };
@@ -179,7 +176,7 @@ TEST_F(Golden, BoundsAndProofs) {
       options.threads = 1;
       options.gap = 0.05;
       options.time_limit = 60;
-      options.proof = (folder_ / "proof").string();
+      options.proof = folder_ / "proof";
       const Certificate certificate = ComputeBounds(ensemble, options).value();
       EXPECT_TRUE(options.Finished(certificate));
       double leak = 0;  // of something, so that there is something to bound

@@ -1,6 +1,7 @@
 # cmake -DROOT=... -P check_layers.cmake: refuses
 #   - an #include that goes up src/LAYERS, among src/<layer>/ and include/lucid/<layer>/,
 #   - in a public header: anything but other public headers and the C++ standard library,
+#   - a public header that include/lucid/lucid.h, where it is there, does not include,
 #   - a type that headers of two layers define, or that has the name of another layer's function: a
 #     program that includes both headers would not compile, and one that links both has undefined
 #     behaviour,
@@ -100,6 +101,20 @@ foreach(_file IN LISTS _layered)
     check_names(${_file})
   endif()
 endforeach()
+
+set(_whole include/lucid/lucid.h)
+if(EXISTS ${ROOT}/${_whole})
+  file(READ ${ROOT}/${_whole} _text)
+  set(_public ${_layered})
+  list(FILTER _public INCLUDE REGEX "^include/lucid/[a-z]+/")
+  foreach(_file IN LISTS _public)
+    string(REGEX REPLACE "^include/" "" _included ${_file})
+    string(FIND "${_text}" "#include \"${_included}\"" _at)
+    if(_at EQUAL -1)
+      fault("${_whole}: does not include ${_included}")
+    endif()
+  endforeach()
+endif()
 
 foreach(_layer IN LISTS LAYERS)
   set(_files ${_layered})

@@ -38,6 +38,10 @@ foreach(_header Eigen/Dense openssl/evp.h hwy/highway.h nlohmann/json.hpp fmt/fo
         unistd.h)
   expect(third_party "public header includes" include/lucid/low/b.h "#include <${_header}>\n")
 endforeach()
+expect(all_public_headers "" include/lucid/lucid.h
+  "#include \"lucid/low/a.h\"\n#include \"lucid/middle/b.h\"\n")
+expect(a_public_header_is_missing "does not include lucid/middle/b.h" include/lucid/lucid.h
+  "#include \"lucid/low/a.h\"\n")
 # The good tree has two files of the layer `low`; 38 more are as many as may be.
 function(expect_files NAME MESSAGE COUNT)
   foreach(_i RANGE 1 ${COUNT})

@@ -217,6 +217,22 @@ void UseInstructionSets(std::int64_t targets) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
+// Calls body(instance, lambda, dual) for each of so many random instances whose region holds an
+// input, with multipliers for the engine's pair.
+template <class Body>
+void ForEachInstance(std::uint64_t count, const Body& body) {
+  for (std::uint64_t seed = kSeed; seed < kSeed + count; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Instance instance(seed);
+    RegionBounder engine(instance.network);
+    const auto pair = instance.EnterEngine(engine);
+    if (!pair) continue;
+    double lambda = 0;
+    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
+    body(instance, lambda, dual);
+  }
+}
+
 // A claim may hold with no room at all, so a proof that one machine accepts must not depend on what
 // another machine's vectors and multiply-adds round.
 TEST(ProofAgreement, TheCheckersBoundsHaveTheSameBitsOnEveryInstructionSet) {
@@ -226,14 +242,7 @@ TEST(ProofAgreement, TheCheckersBoundsHaveTheSameBitsOnEveryInstructionSet) {
   }
   if (targets.size() < 2) GTEST_SKIP() << "one instruction set only";
   int compared = 0;
-  for (std::uint64_t seed = kSeed; seed < kSeed + 400; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Instance instance(seed);
-    RegionBounder engine(instance.network);
-    const auto pair = instance.EnterEngine(engine);
-    if (!pair) continue;
-    double lambda = 0;
-    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
+  ForEachInstance(400, [&](Instance& instance, double lambda, const std::vector<float>& dual) {
     std::vector<double> first;
     for (const std::int64_t target : targets) {
       UseInstructionSets(target);
@@ -250,7 +259,7 @@ TEST(ProofAgreement, TheCheckersBoundsHaveTheSameBitsOnEveryInstructionSet) {
     }
     UseInstructionSets(0);
     ++compared;
-  }
+  });
   EXPECT_GT(compared, 250);
 }
 
@@ -259,14 +268,7 @@ TEST(ProofAgreement, TheCheckersBoundsHaveTheSameBitsOnEveryInstructionSet) {
 TEST(ProofAgreement, NoInputContradictsTheChecker) {
   constexpr double kRounding = 1e-12;  // of this test's own evaluation
   std::int64_t points = 0;
-  for (std::uint64_t seed = kSeed; seed < kSeed + 500; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Instance instance(seed);
-    RegionBounder engine(instance.network);
-    const auto pair = instance.EnterEngine(engine);
-    if (!pair) continue;
-    double lambda = 0;
-    const std::vector<float> dual = SomeDual(instance, engine, *pair, lambda);
+  ForEachInstance(500, [&](Instance& instance, double lambda, const std::vector<float>& dual) {
     for (const Ties ties : {Ties::kRule, Ties::kAsComputed, Ties::kLast}) {
       ProofBounder checker(instance.network);
       ASSERT_TRUE(instance.EnterChecker(checker, ties));
@@ -301,7 +303,7 @@ TEST(ProofAgreement, NoInputContradictsTheChecker) {
         EXPECT_LE(f - lambda * (g - q.member_error), by_lines + kRounding * (1 + lambda));
       }
     }
-  }
+  });
   EXPECT_GT(points, 20'000);
 }
 

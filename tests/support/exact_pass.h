@@ -50,4 +50,9 @@ inline Exact ConfidenceOf(const std::vector<Exact>& outputs, std::int32_t label)
   return confidence;
 }
 
+// The same of a network at x.
+inline Exact ExactConfidence(const Network& network, std::int32_t label, const auto& x) {
+  return ConfidenceOf(Evaluate(network, x).pre.back(), label);
+}
+
 }  // namespace lucid

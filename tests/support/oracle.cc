@@ -223,10 +223,6 @@ class BruteForce {
 
 }  // namespace
 
-Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x) {
-  return ConfidenceOf(Evaluate(network, x).pre.back(), label);
-}
-
 TrueLeak BruteForceBeta(const Network& network, std::span<const Network> members,
                         std::int32_t label, double allowance, double slack) {
   return BruteForce(network, members, label, allowance, slack).Run();

@@ -15,11 +15,6 @@ struct TrueLeak {
   std::int64_t member = -1;  // whose g(x) <= allowance
 };
 
-// f or g: output `label` minus the largest other one, by evaluating the network directly. With
-// grid parameters and a double x in [0,1]^d the rounding is below 1e-28 (113 bits, values below
-// 2^10, at most three layers of at most six products).
-Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x);
-
 // max { f(x) : x in [0,1]^d, f(x) >= 0, g_i(x) <= allowance for some member i }.
 //
 // The box is cut along every neuron's boundary into the cells where neither N nor the member
@@ -27,7 +22,9 @@ Exact ExactConfidence(const Network& network, std::int32_t label, const Point& x
 // each cell and lies under the constraint or not as a whole, so the largest f is at a vertex. Every
 // vertex that would beat the best is rounded to double and evaluated directly: it counts only if
 // its f and g themselves satisfy the constraints, whatever went wrong before. So the result is at
-// or below the truth (up to ExactConfidence's rounding); it falls short by rounding only.
+// or below the truth (up to ExactConfidence's rounding, which is below 1e-28 with grid parameters,
+// a double x in [0,1]^d, values below 2^10 and at most three layers of at most six products); it
+// falls short by rounding only.
 //
 // `slack` is how far g may exceed the allowance at such a rounded vertex.
 // Requires: at most 3 inputs.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "numeric/rounding.h"
@@ -182,6 +183,31 @@ inline std::vector<Point> Samples(const Case& made, const Region& region, Stream
   }
   samples.push_back(best);
   return samples;
+}
+
+// A case whose anchor is an input of its region that leaks.
+struct LeakingCase {
+  Case made;
+  Values values;     // at the anchor
+  double f = 0;      // N's confidence there
+  double slack = 0;  // more than f is rounded by
+};
+
+// None: the input that climbs end at does not leak in the region.
+inline std::optional<LeakingCase> RandomLeakingCase(const Architecture& architecture,
+                                                    Stream& stream) {
+  LeakingCase leaking;
+  leaking.made = RandomCase(architecture, stream);
+  Case& made = leaking.made;
+  made.anchor = Samples(made, made.region, stream).back();
+  leaking.values = ValuesAt(made, made.anchor);
+  if (!Leaks(made, leaking.values) || !InRegion(made.region, made.anchor, leaking.values)) {
+    return std::nullopt;
+  }
+  leaking.f =
+      static_cast<double>(ConfidenceOf(leaking.values.network.pre.back(), made.question.label));
+  leaking.slack = 1e-15 * std::abs(leaking.f);
+  return leaking;
 }
 
 // The largest f of the samples that lie in the region and leak; -inf if none does.

@@ -181,28 +181,6 @@ Outcome RunLucid(const std::vector<std::string>& arguments, const RunOptions& op
   return Process(arguments, options).Wait();
 }
 
-Scratch::Scratch() : path_(testing::TempDir() + "/lucid-XXXXXX") {
-  if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no folder " << path_;
-}
-
-Scratch::~Scratch() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string ReadBytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << "cannot read " << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void WriteBytes(const std::string& path, const std::string& bytes) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  EXPECT_TRUE(file.flush().good()) << "cannot write " << path;
-}
-
 nlohmann::json ReadJson(const std::string& path) {
   return nlohmann::json::parse(ReadBytes(path), nullptr, /*allow_exceptions=*/false);
 }

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "support/files.h"
+
+#include "support/scratch_folder.h"
+
 namespace lucid::test {
 
 struct RunOptions {
@@ -62,22 +66,9 @@ class Process {
 
 Outcome RunLucid(const std::vector<std::string>& arguments, const RunOptions& options = {});
 
-// A folder of its own, removed at the end.
-class Scratch {
- public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+// What a program runs in.
+using Scratch = TemporaryFolder;
 
- private:
-  std::string path_;
-};
-
-std::string ReadBytes(const std::string& path);  // fails the test if there is no such file
-void WriteBytes(const std::string& path, const std::string& bytes);
 nlohmann::json ReadJson(const std::string& path);
 std::vector<std::string> Words(const std::string& text);  // split at blanks
 std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b);

@@ -57,7 +57,8 @@ Result<World> WorldNamed(std::string_view name);
 // Access over HTTP, beside that in this process: `lucid serve` itself, on a free port of loopback.
 struct HttpAuditOptions {
   double latency_floor = 0;  // seconds; above 0: kTiming is also played against this floor
-  // That ask at once while kTiming is played: one is timed, the others keep the server busy.
+  // So many connections ask at once while kTiming is played: one is timed, the others keep the
+  // server busy.
   std::int64_t connections = 1;
 };
 
@@ -125,7 +126,8 @@ struct AuditRow {
 
   // A world that the access's promise says nothing about: `labels` in kDeployed.
   bool not_covered() const;
-  // There, and told apart: a bettor against chance has made 1000 of 1.
+  // No promise covers the world, and the attacker wins in it: a bettor against chance has made
+  // 1000 of 1.
   bool lost() const { return not_covered() && e_value >= 1000; }
 };
 

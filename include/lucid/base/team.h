@@ -26,7 +26,7 @@ class Team {
   virtual void Send(int to, std::string bytes) = 0;
   // The next message that is there, from whomever it is; none if there is none yet.
   virtual std::optional<TeamMessage> Receive() = 0;
-  // Whether the leader has ended: a helper that waits for it goes home.
+  // Whether the leader has ended. A helper that waits for it ends then, too.
   virtual bool is_over() = 0;
 
   bool leads() const { return rank() == 0; }

@@ -25,7 +25,7 @@ struct CertifyOptions {
   // how the bounds closed in.
   std::string certificate;
   // Also write the proof, beside the certificate, unless the engine's options name another file.
-  // The native engine has none of a network that begins with convolutions.
+  // Only the native engine writes one.
   bool proof = true;
   // Bounds to decide about instead of searching for the smallest, the same for every class. (The
   // native engine stops when they are proved or refuted; of the paper's only the outcome is noted.)

@@ -38,7 +38,7 @@ struct PopulationAccount {
   PrivacyTotal total, spent;
 };
 
-// The share of N's median confidence that private runs declare as their bound (PROMISE.md 3).
+// The share of N's median confidence that private runs declare as their bound (docs/bound.md).
 inline constexpr double kDeclaredShare = 0.05;
 
 struct EnsembleOptions {
@@ -71,7 +71,7 @@ struct EnsembleOptions {
   double declare = 0;
   std::optional<Table> reference;  // rows of people who are not in D; else inputs of the domain
   // What of the options was made from D, in words ("the expected number of rows"); empty: nothing.
-  // A private run then promises `full, chosen after looking` (PROMISE.md 7), as it does where the
+  // A private run then promises `full, chosen after looking` (docs/fit.md), as it does where the
   // schema says of itself that it was made from data.
   std::string after_looking;
   Shard shard;

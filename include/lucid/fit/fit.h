@@ -23,7 +23,7 @@ struct FitOptions {
   std::string csv;       // file [.gz] with a header
   std::string label;     // the column of the classes
   std::string unit;      // the column that says whose row it is; empty: every row is a unit
-  std::string declared;  // a schema.csv to take columns from; `full` wants one (PROMISE.md 6)
+  std::string declared;  // a schema.csv to take columns from; `full` wants one (docs/fit.md)
   // kLabels: clipped training, and bounds by a search. kFull, kBoth: private training with declared
   // bounds. Where the schema or the number of rows came from the data, such a run promises `full,
   // chosen after looking`.

@@ -49,8 +49,9 @@ struct NativeBoundOptions : BoundOptions {
   // A bound b >= 0 to decide about, for every class, instead of searching for the smallest: a class
   // ends when its beta_upper is at most b, and everything ends at the first witness above b.
   std::optional<double> decide;
-  // A member gets a costlier bound after so many bounds; none: when that costs as much as was spent
-  // on it by then. It decides how long a search takes, never whether its bounds hold.
+  // A member that was bounded by lines so many times gets a costlier bound, by windows or moments.
+  // None: as soon as the costlier bound takes no longer than those bounds did together. It decides
+  // how long a search takes, never whether its bounds hold.
   std::optional<std::int64_t> closer_after;
   // How often the attack before the search climbs to a leaking input, and at most each attack on
   // one member during the search (0: there is no attack); none: by the number of inputs and the
