@@ -5,10 +5,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <future>
+#include <span>
 #include <stop_token>
 #include <thread>
 
@@ -127,6 +129,16 @@ auto Run(py::object callback, const Work& work) {
   return Value(std::move(result));
 }
 
+// The same for what tells no progress and cannot be asked to stop.
+template <typename Work>
+auto Unlocked(const Work& work) {
+  auto result = [&] {
+    const py::gil_scoped_release unlocked;
+    return work();
+  }();
+  return Value(std::move(result));
+}
+
 // ---- data ----
 
 // The table's own memory, read only; the array keeps the data set alive.
@@ -144,11 +156,7 @@ py::array Classes(const py::object& owner, const Table& table) {
 void AddData(py::module_& module) {
   py::class_<Dataset>(module, "Dataset")
       .def(py::init([](const std::string& folder, bool clip, std::int64_t rows) {
-             Result<Dataset> dataset = [&] {
-               const py::gil_scoped_release unlocked;
-               return LoadDataset(folder, {.clip = clip, .max_rows = rows});
-             }();
-             return Value(std::move(dataset));
+             return Unlocked([&] { return LoadDataset(folder, {.clip = clip, .max_rows = rows}); });
            }),
            py::arg("folder"), py::arg("clip") = false, py::arg("rows") = 0)
       .def_readonly("folder", &Dataset::directory)
@@ -217,9 +225,14 @@ class PythonGuard {
           options.epsilon = epsilon;
           Demand(options.Validate());
           const std::string path = KeyFileOf(run, key_file);
-          // No key is made for what cannot be opened.
-          if (!std::filesystem::exists(path)) Value(Guard::Open(run, options, GuardKey::Random()));
-          return Value(Guard::Open(run, options, Value(GuardKey::LoadOrCreate(path))));
+          return Unlocked([&]() -> Result<Guard> {
+            // No key is made for what cannot be opened.
+            if (!std::filesystem::exists(path)) {
+              LUCID_TRY(Guard::Open(run, options, GuardKey::Random()));
+            }
+            LUCID_ASSIGN(GuardKey key, GuardKey::LoadOrCreate(path));
+            return Guard::Open(run, options, std::move(key));
+          });
         }()),
         promise_(Value(PromiseOfRun(run, "",
                                     {.scalar = guard == "scalar",
@@ -234,21 +247,26 @@ class PythonGuard {
       Throw(InvalidInput("the rows must be an array of shape (rows, " +
                          std::to_string(guard_.features()) + ")"));
     }
-    return Ask(std::vector<float>(x.data(), x.data() + x.size()));
+    const float* const data = x.data();
+    return AskInParts(x.shape(0), [&](std::size_t first, std::span<float> rows) {
+      std::copy_n(data + first * static_cast<std::size_t>(guard_.features()), rows.size(),
+                  rows.begin());
+      return Ok();
+    });
   }
 
   Labels PredictRecords(const std::vector<std::vector<std::string>>& records, bool clip) const {
-    std::vector<float> rows;
-    std::vector<float> x(static_cast<std::size_t>(guard_.features()));
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      const std::vector<std::string_view> cells(records[i].begin(), records[i].end());
-      const auto encoded = (clip ? mending_ : encoder_).EncodeRow(cells, x);
-      if (!encoded.ok()) {
-        Throw({encoded.error().kind, "row " + std::to_string(i) + ": " + encoded.error().message});
+    const auto features = static_cast<std::size_t>(guard_.features());
+    return AskInParts(std::ssize(records), [&](std::size_t first, std::span<float> rows) -> Status {
+      for (std::size_t i = 0; i * features < rows.size(); ++i) {
+        const auto& record = records[first + i];
+        const std::vector<std::string_view> cells(record.begin(), record.end());
+        const auto encoded =
+            (clip ? mending_ : encoder_).EncodeRow(cells, rows.subspan(i * features, features));
+        if (!encoded.ok()) return OfRow(first + i, encoded.error());
       }
-      rows.insert(rows.end(), x.begin(), x.end());
-    }
-    return Ask(std::move(rows));
+      return Ok();
+    });
   }
 
   const Guard& guard() const { return guard_; }
@@ -262,25 +280,45 @@ class PythonGuard {
   }
 
  private:
-  Labels Ask(std::vector<float> rows) const {
+  static Error OfRow(std::size_t row, const Error& error) {
+    return {error.kind, "row " + std::to_string(row) + ": " + error.message};
+  }
+
+  // The labels of so many rows. fill(first, rows) writes encoded rows, the first of which is row
+  // `first`. Between parts, which take a moment each, Ctrl-C is heard.
+  template <typename Fill>
+  Labels AskInParts(py::ssize_t count, const Fill& fill) const {
+    Labels labels(count);
+    std::int32_t* const out = labels.mutable_data();
     const auto features = static_cast<std::size_t>(guard_.features());
-    const std::size_t count = rows.size() / features;
-    Status status = Ok();
-    std::vector<GuardedAnswer> answers(count);
-    {
-      const py::gil_scoped_release unlocked;
-      for (std::size_t i = 0; i < count && status.ok(); ++i) {
-        status = guard_.Canonicalize(std::span(rows).subspan(i * features, features));
-        if (!status.ok()) {
-          status = Error{status.error().kind,
-                         "row " + std::to_string(i) + ": " + status.error().message};
+    const auto all = static_cast<std::size_t>(count);
+    std::vector<float> rows;
+    std::vector<GuardedAnswer> answers;
+    std::size_t part = 64;
+    for (std::size_t first = 0; first < all;) {
+      const auto start = std::chrono::steady_clock::now();
+      const std::size_t size = std::min(part, all - first);
+      const Status status = [&]() -> Status {
+        const py::gil_scoped_release unlocked;
+        rows.resize(size * features);
+        answers.resize(size);
+        LUCID_TRY(fill(first, rows));
+        for (std::size_t i = 0; i < size; ++i) {
+          const Status canonical =
+              guard_.Canonicalize(std::span(rows).subspan(i * features, features));
+          if (!canonical.ok()) return OfRow(first + i, canonical.error());
         }
-      }
-      if (status.ok()) guard_.AskBatch(rows, answers);
+        guard_.AskBatch(rows, answers);
+        for (std::size_t i = 0; i < size; ++i) out[first + i] = answers[i].label;
+        return Ok();
+      }();
+      Demand(status);
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      first += size;
+      const auto took = std::chrono::steady_clock::now() - start;
+      if (took < std::chrono::milliseconds(50)) part = std::min<std::size_t>(2 * part, 1 << 16);
+      if (took > std::chrono::milliseconds(200)) part = std::max<std::size_t>(part / 2, 1);
     }
-    Demand(status);
-    Labels labels(static_cast<py::ssize_t>(count));
-    for (std::size_t i = 0; i < count; ++i) labels.mutable_data()[i] = answers[i].label;
     return labels;
   }
 
@@ -315,7 +353,14 @@ void AddGuard(py::module_& module) {
 // Gives the field the option of this name, if there is one.
 template <typename Field>
 void Take(const py::dict& options, const char* name, Field& field) {
-  if (options.contains(name)) field = options[name].cast<Field>();
+  if (!options.contains(name)) return;
+  const py::object value = options[name];
+  try {
+    field = value.cast<Field>();
+  } catch (const py::cast_error&) {
+    Throw(InvalidInput(std::string(name) + " is " + py::repr(value).cast<std::string>() +
+                       ", a value that it cannot have"));
+  }
 }
 
 py::dict TrainDict(const TrainSummary& s) {
@@ -389,7 +434,6 @@ py::dict Import(const Dataset& dataset, const std::string& network, const std::s
 // The certificate, as JSON.
 std::string Bound(const std::string& run, double time_limit, double gap, const std::string& domain,
                   int threads, py::object progress) {
-  const Ensemble ensemble = Value(Ensemble::Open(run));
   CertifyOptions options;
   auto& native = std::get<NativeBoundOptions>(options.engine);
   native.time_limit = time_limit;
@@ -399,14 +443,16 @@ std::string Bound(const std::string& run, double time_limit, double gap, const s
   native.journal = JournalPath((std::filesystem::path(run) / kCertificateFile).string());
   native.resume = std::filesystem::exists(native.journal);
   native.command = {"python", "lucid.bound"};
-  if (ensemble.manifest().declared) {
-    options.declared = OwnDecision(ensemble.manifest());
-    options.index = options.spatial = false;
-  }
   const CertifySummary made =
-      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
-        return Certify(ensemble, run, options, told, std::move(stop));
-      });
+      Run(std::move(progress),
+          [&](const ProgressCallback& told, std::stop_token stop) -> Result<CertifySummary> {
+            LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run, told));
+            if (ensemble.manifest().declared) {
+              options.declared = OwnDecision(ensemble.manifest());
+              options.index = options.spatial = false;
+            }
+            return Certify(ensemble, run, options, told, std::move(stop));
+          });
   return EncodeCertificate(made.certificate);
 }
 
@@ -429,22 +475,39 @@ py::dict Check(const std::string& run, int threads, py::object progress) {
   return dict;
 }
 
-// The result, as JSON; also in RUN/evaluation.json's form, but not written there.
+// The result, as JSON, which is RUN/evaluation.json, too.
 std::string EvaluateRun(const std::string& run, const std::vector<std::string>& methods,
                         const std::vector<double>& epsilons, int threads, py::object progress) {
   EvaluationOptions options;
   for (const std::string& name : methods) options.methods.push_back(Value(MethodNamed(name)));
   options.epsilons = epsilons;
   options.threads = threads;
-  const RunNetwork opened = Value(OpenRunNetwork(run));
-  const Dataset dataset = Value(LoadRunData(opened.manifest));
-  Evaluation evaluation =
-      Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
-        return Evaluate(run, dataset.test, &dataset.train, options, told, std::move(stop));
-      });
-  evaluation.test = dataset.directory;
-  evaluation.command = {"python", "lucid.evaluate"};
-  return EvaluationJson(evaluation);
+  return Run(std::move(progress),
+             [&](const ProgressCallback& told, std::stop_token stop) -> Result<std::string> {
+               LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(run));
+               LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
+               LUCID_ASSIGN(Evaluation evaluation, Evaluate(run, dataset.test, &dataset.train,
+                                                            options, told, std::move(stop)));
+               evaluation.test = dataset.directory;
+               evaluation.command = {"python", "lucid.evaluate"};
+               std::string json = EvaluationJson(evaluation);
+               LUCID_TRY(WriteFileAtomically(PathIn(run, kEvaluationFile), json));
+               return json;
+             });
+}
+
+// Where the page is.
+std::string ReportOfRun(const std::string& run, const std::string& out, int threads,
+                        py::object progress) {
+  ReportOptions options;
+  options.threads = threads;
+  const std::string path = out.empty() ? PathIn(run, kReportFile) : out;
+  return Run(std::move(progress),
+             [&](const ProgressCallback& told, std::stop_token stop) -> Result<std::string> {
+               LUCID_ASSIGN(const Report report, GatherReport(run, options, told, std::move(stop)));
+               LUCID_TRY(WriteFileAtomically(path, ReportPage(report)));
+               return path;
+             });
 }
 
 // The result, as JSON, which is RUN/audit.json, too. `scratch`: a folder of the caller's.
@@ -468,14 +531,17 @@ std::string AuditOfRun(const std::string& run, const py::dict& given, const std:
   options.scratch = scratch;
   options.threads = threads;
   Demand(options.Validate());
-  const Dataset dataset = Value(LoadRunData(Value(OpenRunNetwork(run)).manifest));
-  Audit audit = Run(std::move(progress), [&](const ProgressCallback& told, std::stop_token stop) {
-    return RunAudit(run, dataset.train, dataset.test, options, told, std::move(stop));
-  });
-  audit.command = {"python", "lucid.audit"};
-  const std::string json = AuditJson(audit);
-  Demand(WriteFileAtomically((std::filesystem::path(run) / kAuditFile).string(), json));
-  return json;
+  return Run(std::move(progress),
+             [&](const ProgressCallback& told, std::stop_token stop) -> Result<std::string> {
+               LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(run));
+               LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
+               LUCID_ASSIGN(Audit audit, RunAudit(run, dataset.train, dataset.test, options, told,
+                                                  std::move(stop)));
+               audit.command = {"python", "lucid.audit"};
+               std::string json = AuditJson(audit);
+               LUCID_TRY(WriteFileAtomically(PathIn(run, kAuditFile), json));
+               return json;
+             });
 }
 
 std::string FitCsv(const std::string& csv, const std::string& label, const std::string& run,
@@ -487,6 +553,7 @@ std::string FitCsv(const std::string& csv, const std::string& label, const std::
   std::string promise = "labels", missing;
   Take(given, "unit", options.unit);
   Take(given, "declared", options.declared);
+  Take(given, "ignore", options.ignore);
   Take(given, "promise", promise);
   Take(given, "missing", missing);
   Take(given, "test", options.test_share);
@@ -532,15 +599,21 @@ class PythonServer {
           Take(given, "tls_certificate", options.tls_certificate);
           Take(given, "tls_key", options.tls_key);
           Take(given, "ledger", options.ledger);
-          if (given.contains("budget")) options.budget = given["budget"].cast<double>();
-          if (given.contains("rate")) options.rate = given["rate"].cast<double>();
+          if (double budget = 0; given.contains("budget")) {
+            Take(given, "budget", budget);
+            options.budget = budget;
+          }
+          if (double rate = 0; given.contains("rate")) {
+            Take(given, "rate", rate);
+            options.rate = rate;
+          }
           Take(given, "latency_floor", options.latency_floor);
           Take(given, "threads", options.threads);
           options.guard.mechanism = Value(MechanismNamed(mechanism));
           options.promise = Value(WantedPromiseNamed(promise));
           options.key_file = KeyFileOf(run, options.key_file);
           // The log is not Python's: nobody would see when a line of it is lost at exit.
-          return Value(Server::Open(options, [](std::string_view) {}));
+          return Unlocked([&] { return Server::Open(options, [](std::string_view) {}); });
         }()),
         thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
   ~PythonServer() { Stop(); }
@@ -599,8 +672,11 @@ void AddCommands(py::module_& module) {
              py::arg("threads"), py::arg("progress"));
   module.def("fit", &FitCsv, py::arg("csv"), py::arg("label"), py::arg("run"), py::arg("options"),
              py::arg("seed"), py::arg("threads"), py::arg("progress"));
+  module.def("report", &ReportOfRun, py::arg("run"), py::arg("out"), py::arg("threads"),
+             py::arg("progress"));
   module.def(
-      "card", [](const std::string& run) { return CardJson(Value(MakeCard(run))); },
+      "card",
+      [](const std::string& run) { return CardJson(Unlocked([&] { return MakeCard(run); })); },
       py::arg("run"));
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 
 #include "base/files.h"
 #include "base/parallel.h"
@@ -50,6 +51,41 @@ std::string FittingTheTerminal(std::string line) {
   return line;
 }
 
+// The line that is drawn again and again, of which a terminal has one.
+class LiveLine {
+ public:
+  void Draw(const std::string& line, bool finished) {
+    const std::lock_guard lock(mutex_);
+    std::fputs(fmt::format("\r{}\x1b[K", FittingTheTerminal(line)).c_str(), stderr);
+    std::fflush(stderr);
+    state_ = finished ? State::kFinished : State::kDrawn;
+  }
+  // Leaves it where it is and goes on below it.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kNone) std::fputs("\n", stderr);
+    state_ = State::kNone;
+  }
+  // Writes whole lines: below it if it is finished, in its place if it will be drawn again.
+  void WriteBeside(const std::string& lines) {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kFinished) std::fputs("\n", stderr);
+    if (state_ == State::kDrawn) std::fputs("\r\x1b[K", stderr);
+    state_ = State::kNone;
+    std::fputs(lines.c_str(), stderr);
+  }
+
+ private:
+  enum class State { kNone, kDrawn, kFinished };
+  std::mutex mutex_;
+  State state_ = State::kNone;
+};
+
+LiveLine& TheLiveLine() {
+  static LiveLine line;
+  return line;
+}
+
 // The state behind Session::Progress(): when to draw, and how fast it goes.
 class ProgressRenderer {
  public:
@@ -77,7 +113,7 @@ class ProgressRenderer {
   static double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
   void Finish() {
-    if (terminal_ && shown_) std::fputs("\n", stderr);
+    if (terminal_ && shown_) TheLiveLine().End();
     shown_ = false;
   }
 
@@ -105,8 +141,8 @@ class ProgressRenderer {
       line += fmt::format(", ETA {}", Duration(static_cast<double>(p.total - p.done) / rate));
     }
     if (!p.detail.empty()) line += fmt::format(", {}", p.detail);
-    line = terminal_ ? fmt::format("\r{}\x1b[K", FittingTheTerminal(line)) : line + "\n";
-    std::fputs(line.c_str(), stderr);
+    if (terminal_) return TheLiveLine().Draw(line, finished);
+    std::fputs((line + "\n").c_str(), stderr);
     std::fflush(stderr);
   }
 
@@ -271,10 +307,7 @@ void MakeCommand(CLI::App& app, Session& session, const std::string& example, Ru
   });
 }
 
-void Complain(std::string_view line) {
-  const std::string shown = Escaped(line) + "\n";
-  std::fputs(shown.c_str(), stderr);
-}
+void Complain(std::string_view line) { TheLiveLine().WriteBeside(Escaped(line) + "\n"); }
 
 ExitCode ReportError(const Error& error, std::string_view program) {
   Complain(fmt::format("{}: {}", program, error.message));
@@ -320,6 +353,7 @@ bool ColoursStdout() {
 }
 
 Status Print(const std::string& text) {
+  TheLiveLine().End();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     return IoError(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }

@@ -293,6 +293,10 @@ void AddSchema(CLI::App& data, Session& session) {
   command->add_option("FILE", options->csv, "CSV file [.gz] with a header")->required();
   command->add_option("--label", options->infer.label, "Column of the classes")->required();
   command->add_option("--unit", options->infer.unit, "Column that says whose row it is");
+  command
+      ->add_option("--ignore", options->infer.ignore,
+                   "Columns to leave out, with commas between them")
+      ->delimiter(',');
   command->add_option("--declared", options->infer.declared,
                       "schema.csv whose columns are taken as they are");
   command

@@ -85,6 +85,8 @@ void AddFitCommand(CLI::App& root, Session& session) {
       ->required();
   command->add_option("--label", options.label, "Column of the classes")->required();
   command->add_option("--unit", options.unit, "Column that says whose row it is");
+  command->add_option("--ignore", options.ignore, "Columns to leave out, with commas between them")
+      ->delimiter(',');
   command
       ->add_option("--promise", arguments->promise,
                    "labels (training without noise), full or both (private training; see "

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "lucid/audit/audit.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/certificate/receipt.h"
 #include "lucid/certify/certify.h"
 #include "lucid/ensemble/ensemble.h"
@@ -92,15 +93,17 @@ Json ClassesOf(const Certificate& certificate, const Schema& schema) {
   return classes;
 }
 
-// "there", "none", "of another run" or "unreadable".
+// "there", "none", "of another run", "of other bounds" or "unreadable".
 template <typename Parse>
-std::string StateOf(const std::string& path, const Digest& run_key, const Parse& parse) {
+std::string StateOf(const std::string& path, const Digest& run_key,
+                    const std::optional<Digest>& guards, const Parse& parse) {
   if (!IsThere(path)) return "none";
   const Result<std::string> text = ReadTextFile(path);
   if (!text.ok()) return "unreadable";
   const auto parsed = parse(*text, path);
   if (!parsed.ok()) return "unreadable";
-  return parsed->run_key == run_key ? "there" : "of another run";
+  if (parsed->run_key != run_key) return "of another run";
+  return parsed->guards_digest == guards ? "there" : "of other bounds";
 }
 
 // What to do next, as a command.
@@ -131,6 +134,7 @@ Result<Json> Finished(const std::string& run, const Manifest& manifest) {
   if (!std::isnan(manifest.test_accuracy)) json["test_accuracy"] = manifest.test_accuracy;
   json["declared_access"] = HasDeclaredAccess(manifest);
   const std::string path = GivenOrInRun("", run, kCertificateFile);
+  std::optional<Digest> guards;  // of the certificate
   json["unfinished_search"] = IsThere(JournalPath(path));
   if (IsThere(path)) {
     const Result<Certificate> certificate = LoadCertificate(path);
@@ -139,6 +143,7 @@ Result<Json> Finished(const std::string& run, const Manifest& manifest) {
     } else if (certificate->run_key != manifest.run_key) {
       json["bounds"] = "of another run";
     } else {
+      guards = GuardsDigest(*certificate);
       json["classes"] = ClassesOf(*certificate, manifest.schema);
       LUCID_ASSIGN(const Standing standing, StandingOf(path));
       json["bounds"] = NameOf(standing);
@@ -148,8 +153,8 @@ Result<Json> Finished(const std::string& run, const Manifest& manifest) {
   json["spatial"] = IsThere(GivenOrInRun("", run, kSpatialFile));
   json["index"] = IsThere(GivenOrInRun("", run, kIndexFile));
   json["evaluation"] =
-      StateOf(GivenOrInRun("", run, kEvaluationFile), manifest.run_key, ParseEvaluation);
-  json["audit"] = StateOf(GivenOrInRun("", run, kAuditFile), manifest.run_key, ParseAudit);
+      StateOf(GivenOrInRun("", run, kEvaluationFile), manifest.run_key, guards, ParseEvaluation);
+  json["audit"] = StateOf(GivenOrInRun("", run, kAuditFile), manifest.run_key, guards, ParseAudit);
   json["report"] = IsThere(GivenOrInRun("", run, kReportFile)) ? "there" : "none";
   LUCID_ASSIGN(const Promise promise, PromiseOfRun(run));
   json["promise"] = promise.Title();

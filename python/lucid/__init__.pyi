@@ -1,12 +1,25 @@
 from os import PathLike
-from typing import Any, Callable, Iterable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Literal, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Path = Union[str, PathLike[str]]
 Progress = Union[None, bool, Callable[[str, int, int], None]]
+_Guard = Literal["scalar", "spatial", "exact"]
+_Mechanism = Literal["paper", "krr"]
+_Promise = Literal["labels", "full", "both", "labels+full"]
+_Missing = Literal["refuse", "fill", "drop"]
+_Preset = Literal["paper", "stable", "clipped", "private"]
+_Method = Literal["none", "scalar", "spatial", "exact", "naive-noise", "naive-idp", "dpsgd",
+                  "alibi"]
 
+__all__ = [
+    "Dataset", "Guard", "LucidClassifier", "Network", "Server", "audit", "bound", "card", "check",
+    "evaluate", "fit", "import_networks", "report", "serve", "train",
+    "DataConversionWarning", "Error", "FileError", "FitWarning", "InternalError", "InvalidInput",
+    "Mismatch", "NotFittedError", "Stopped",
+]
 __version__: str
 
 class Error(Exception): ...
@@ -63,11 +76,10 @@ class Network:
     def load(cls, path: Path) -> "Network": ...
 
 class Guard:
-    def __init__(self, run: Path, guard: str = ..., epsilon: float = ..., mechanism: str = ...,
-                 key_file: Optional[Path] = ...) -> None: ...
-    def predict(self, x: ArrayLike) -> NDArray[np.int32]: ...
-    def predict_records(self, records: Iterable[Sequence[Any]],
-                        clip: bool = ...) -> NDArray[np.int32]: ...
+    def __init__(self, run: Path, guard: _Guard = ..., epsilon: float = ...,
+                 mechanism: _Mechanism = ..., key_file: Optional[Path] = ...) -> None: ...
+    def predict(self, x: Any) -> NDArray[np.int32]: ...
+    def predict_records(self, records: Any, clip: bool = ...) -> NDArray[np.int32]: ...
     @property
     def features(self) -> int: ...
     @property
@@ -79,23 +91,42 @@ class Guard:
     @property
     def promise(self) -> str: ...
 
-def train(dataset: Dataset, run: Path, arch: str = ..., preset: str = ..., *,
-          seed: Optional[int] = ..., threads: int = ..., progress: Progress = ...,
-          **options: Any) -> dict[str, Any]: ...
-def import_networks(dataset: Dataset, network: Path, members: Path, run: Path, *,
-                    arch: Optional[str] = ..., partial: bool = ..., threads: int = ...,
+def train(dataset: Union[Dataset, Path], run: Path, arch: Path = ..., preset: _Preset = ..., *,
+          batch: Optional[int] = ..., epochs: Optional[int] = ..., lr: Optional[float] = ...,
+          weight_decay: Optional[float] = ..., momentum: Optional[float] = ...,
+          clip_norm: Optional[float] = ..., expected_rows: Optional[int] = ...,
+          rows_per_unit: Optional[int] = ..., epsilon: Optional[float] = ...,
+          delta: Optional[float] = ..., declare: Optional[float] = ...,
+          members: Optional[int] = ..., seed: Optional[int] = ..., threads: int = ...,
+          progress: Progress = ...) -> dict[str, Any]: ...
+def import_networks(dataset: Union[Dataset, Path], network: Path, members: Path, run: Path, *,
+                    arch: Optional[Path] = ..., partial: bool = ..., threads: int = ...,
                     progress: Progress = ...) -> dict[str, Any]: ...
-def bound(run: Path, *, time_limit: float = ..., gap: float = ..., domain: str = ...,
-          threads: int = ..., progress: Progress = ...) -> dict[str, Any]: ...
+def bound(run: Path, *, time_limit: float = ..., gap: float = ...,
+          domain: Literal["box", "schema"] = ..., threads: int = ...,
+          progress: Progress = ...) -> dict[str, Any]: ...
 def check(run: Path, *, threads: int = ..., progress: Progress = ...) -> dict[str, Any]: ...
-def evaluate(run: Path, methods: Sequence[str] = ..., epsilons: Sequence[float] = ..., *,
+def evaluate(run: Path, methods: Iterable[_Method] = ..., epsilons: Iterable[float] = ..., *,
              threads: int = ..., progress: Progress = ...) -> dict[str, Any]: ...
-def audit(run: Path, *, threads: int = ..., progress: Progress = ...,
-          **options: Any) -> dict[str, Any]: ...
+def audit(run: Path, *, attacks: Optional[Iterable[str]] = ...,
+          games: Optional[Iterable[str]] = ..., accesses: Optional[Iterable[_Method]] = ...,
+          epsilons: Optional[Iterable[float]] = ..., targets: Optional[int] = ...,
+          duplicates: Optional[int] = ..., retrained: Optional[int] = ...,
+          deployed: Optional[int] = ..., http: Optional[bool] = ..., seed: Optional[int] = ...,
+          threads: int = ..., progress: Progress = ...) -> dict[str, Any]: ...
+def report(run: Path, out: Optional[Path] = ..., *, threads: int = ...,
+           progress: Progress = ...) -> str: ...
 
 class Server:
-    def __init__(self, run: Path, guard: str = ..., epsilon: float = ..., *, listen: str = ...,
-                 admin: str = ..., **options: Any) -> None: ...
+    def __init__(self, run: Path, guard: _Guard = ..., epsilon: float = ..., *, listen: str = ...,
+                 admin: str = ..., mechanism: Optional[_Mechanism] = ...,
+                 promise: Optional[_Promise] = ..., certificate: Optional[Path] = ...,
+                 unchecked: Optional[bool] = ..., name: str = ...,
+                 key_file: Optional[Path] = ..., api_keys: Optional[Path] = ...,
+                 tls_certificate: Optional[Path] = ..., tls_key: Optional[Path] = ...,
+                 ledger: Optional[Path] = ..., budget: Optional[float] = ...,
+                 rate: Optional[float] = ..., latency_floor: Optional[float] = ...,
+                 threads: Optional[int] = ...) -> None: ...
     @property
     def url(self) -> str: ...
     @property
@@ -111,10 +142,22 @@ class Server:
     def __enter__(self) -> "Server": ...
     def __exit__(self, *_: Any) -> None: ...
 
-def serve(run: Path, guard: str = ..., epsilon: float = ..., *, listen: str = ...,
-          admin: str = ..., **options: Any) -> Server: ...
-def fit(csv: Path, label: str, run: Path, *, seed: Optional[int] = ..., threads: int = ...,
-        progress: Progress = ..., **options: Any) -> dict[str, Any]: ...
+def serve(run: Path, guard: _Guard = ..., epsilon: float = ..., *, listen: str = ...,
+          admin: str = ..., mechanism: Optional[_Mechanism] = ...,
+          promise: Optional[_Promise] = ..., certificate: Optional[Path] = ...,
+          unchecked: Optional[bool] = ..., name: str = ..., key_file: Optional[Path] = ...,
+          api_keys: Optional[Path] = ..., tls_certificate: Optional[Path] = ...,
+          tls_key: Optional[Path] = ..., ledger: Optional[Path] = ...,
+          budget: Optional[float] = ..., rate: Optional[float] = ...,
+          latency_floor: Optional[float] = ..., threads: Optional[int] = ...) -> Server: ...
+def fit(csv: Path, label: str, run: Path, *, unit: Optional[str] = ...,
+        promise: Optional[_Promise] = ..., missing: Optional[_Missing] = ...,
+        declared: Optional[Path] = ..., ignore: Optional[Iterable[str]] = ...,
+        test: Optional[float] = ..., arch: Optional[Path] = ...,
+        expected_rows: Optional[int] = ..., rows_per_unit: Optional[int] = ...,
+        train_epsilon: Optional[float] = ..., train_delta: Optional[float] = ...,
+        time_limit: Optional[float] = ..., seed: Optional[int] = ..., threads: int = ...,
+        progress: Progress = ...) -> dict[str, Any]: ...
 def card(run: Path) -> dict[str, Any]: ...
 
 class LucidClassifier:
@@ -124,11 +167,13 @@ class LucidClassifier:
     classes_: NDArray[Any]
     feature_names_in_: NDArray[Any]
     n_features_in_: int
-    def __init__(self, arch: Optional[str] = ..., promise: str = ..., train_epsilon: float = ...,
-                 guard: str = ..., epsilon: float = ..., expected_rows: Optional[int] = ...,
-                 declared: Optional[Path] = ..., missing: Optional[str] = ..., test: float = ...,
-                 time_limit: float = ..., run: Optional[Path] = ..., random_state: Any = ...,
-                 threads: int = ...) -> None: ...
+    def __init__(self, arch: Optional[Path] = ..., promise: _Promise = ...,
+                 train_epsilon: float = ..., guard: Union[_Guard, Literal["auto"]] = ...,
+                 epsilon: float = ..., expected_rows: Optional[int] = ...,
+                 declared: Optional[Path] = ..., missing: Optional[_Missing] = ...,
+                 test: float = ..., time_limit: float = ..., run: Optional[Path] = ...,
+                 random_state: Any = ..., threads: int = ...) -> None: ...
+    def __sklearn_tags__(self) -> Any: ...
     def get_params(self, deep: bool = ...) -> dict[str, Any]: ...
     def set_params(self, **params: Any) -> "LucidClassifier": ...
     def fit(self, X: Any, y: ArrayLike, groups: Optional[Sequence[Any]] = ...,

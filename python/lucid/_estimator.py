@@ -38,11 +38,12 @@ _CONTRADICTED = {
 class LucidClassifier:
     """Trains, certifies, checks and guards a classifier: ``predict`` gives guarded labels.
 
-    promise: "labels", "full" or "both". guard: "auto" (the one that noises fewest test rows),
-    "scalar", "spatial" or "exact". run: the folder (None: a temporary one). Ranges and categories
-    come from the data by a rule that no single unit decides, unless ``declared`` names a schema.csv
-    (docs/fit.md). ``groups`` of ``fit`` says whose row each is. random_state: a whole number trains
-    the same networks again; the noise of answers is never seeded.
+    promise: "labels", "full" or "both" (also "labels+full"). guard: "auto" (the one that noises
+    fewest test rows), "scalar", "spatial" or "exact". run: the folder (None: a temporary one).
+    Ranges and categories come from the data by a rule that no single unit decides, unless
+    ``declared`` names a schema.csv (docs/fit.md). ``groups`` of ``fit`` says whose row each is.
+    random_state: a whole number trains the same networks again; the noise of answers is never
+    seeded.
 
     >>> import lucid, numpy as np
     >>> rng = np.random.default_rng(1)

@@ -49,7 +49,7 @@ def text(value):
     """As it stands in a CSV; a missing one is empty."""
     if is_missing(value):
         return ""
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def _cell(value, missing_refused):

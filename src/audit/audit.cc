@@ -10,6 +10,7 @@
 #include "audit/auditor.h"
 #include "audit/private_checks.h"
 #include "lucid/base/version.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/data/units.h"
 
 namespace lucid {
@@ -130,6 +131,7 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   audit.run = run;
   audit.version = Version();
   audit.run_key = ensemble.manifest().run_key;
+  LUCID_ASSIGN(audit.guards_digest, GuardsDigestOf(run, options.certificate));
   audit.rows = auditor.record().rows;
   audit.left_out = std::move(unchecked);
   const std::vector<std::string>& left_out = auditor.record().left_out;

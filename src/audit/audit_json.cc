@@ -44,6 +44,7 @@ std::string AuditJson(const Audit& audit) {
   json["command"] = audit.command;
   json["run"] = audit.run;
   json["run_key"] = audit.run_key.Hex();
+  if (audit.guards_digest) json["guards"] = audit.guards_digest->Hex();
   json["risk"] = kAuditRisk;
   json["holds"] = audit.Holds();
   json["checks"] = Json::array();
@@ -86,6 +87,7 @@ Result<Audit> ParseAudit(std::string_view text, const std::string& source) {
   audit.command = fields.Texts("/command");
   audit.run = fields.Text("/run");
   audit.run_key = fields.Sha256("/run_key");
+  if (json.contains("guards")) audit.guards_digest = fields.Sha256("/guards");
   audit.left_out = fields.Texts("/left_out");
   for (std::size_t k = 0; k < fields.List("/checks").size(); ++k) {
     const std::string at = fmt::format("/checks/{}/", k);

@@ -34,6 +34,10 @@ TEST(AuditJson, IsReadBackAsItWas) {
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(AuditJson(*read), text);
   EXPECT_FALSE(read->Holds());
+  EXPECT_FALSE(read->guards_digest);
+  Audit guarded = SomeAudit();
+  guarded.guards_digest = Sha256Of("bounds");
+  EXPECT_EQ(ParseAudit(AuditJson(guarded), "f").value().guards_digest, guarded.guards_digest);
 }
 
 TEST(AuditJson, WhatIsNoAuditIsRefused) {

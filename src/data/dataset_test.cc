@@ -7,6 +7,7 @@
 
 #include "data/csv.h"
 #include "data/test_support.h"
+#include "lucid/data/summary.h"
 
 namespace lucid {
 namespace {
@@ -94,7 +95,8 @@ TEST(LoadTable, ErrorsNameFileLineColumnValueAndRule) {
 TEST(LoadTable, AHeaderThatIsNotTheSchemaSaysWhatIsDifferent) {
   EXPECT_EQ(ErrorOf("age,label\n1,0\n"), "t.csv:1: column 'job' of the schema is missing");
   EXPECT_EQ(ErrorOf("age,job\n1,a\n"), "t.csv:1: column 'label' of the schema is missing");
-  EXPECT_EQ(ErrorOf("age,job,id,label\n1,a,7,0\n"), "t.csv:1: column 'id' is not in the schema");
+  EXPECT_EQ(ErrorOf("age,job,id,label\n1,a,7,0\n"),
+            "t.csv:1: column 'id' is not in the schema (a column of kind ignore is left out)");
   EXPECT_EQ(ErrorOf("age,job,age,label\n1,a,1,0\n"),
             "t.csv:1: column 'age' is in the header twice");
   EXPECT_EQ(ErrorOf("job,age,label\na,1,0\n"),
@@ -342,6 +344,24 @@ TEST(SharedData, AdultLoadsInWellUnderASecond) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LT(seconds.count(), 1.0);
 #endif
+}
+
+// A column of kind `ignore` may stand anywhere or nowhere, and is never read.
+TEST(LoadDataset, IgnoredColumnsMayStandAnywhere) {
+  const std::string folder = ScratchFolder();
+  WriteTo(folder + "/schema.csv", std::string(kSchemaText) + "id,ignore,,,\nremark,ignore,,,\n");
+  WriteTo(folder + "/train.csv", "id,age,remark,job,label\n7,50,,a,0\nx,100,<?>,b,2\n");
+  WriteTo(folder + "/test.csv", std::string(kHeader) + "0,?,1\n");
+  const Dataset dataset = LoadDataset(folder).value();
+  EXPECT_TRUE(DescribeDataset(folder).ok());
+  WriteTo(folder + "/train.csv", "id,age,more,job,label\n7,50,,a,0\n");
+  EXPECT_THAT(Message(LoadDataset(folder)), HasSubstr("column 'more' is not in the schema"));
+  const std::string plain =
+      MakeDirectory(std::string(kHeader) + "50,a,0\n100,b,2\n", std::string(kHeader) + "0,?,1\n");
+  const Dataset same = LoadDataset(plain).value();
+  EXPECT_EQ(dataset.schema_digest, same.schema_digest);
+  EXPECT_EQ(dataset.train_digest, same.train_digest);
+  EXPECT_EQ(dataset.test_digest, same.test_digest);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "data/byte_source.h"
 #include "data/csv.h"
+#include "data/ignored_columns.h"
 #include "data/staged_folder.h"
 #include "lucid/base/digest.h"
 #include "lucid/data/encoder.h"
@@ -331,6 +332,7 @@ class Inference {
 
   Result<InferredSchema> Run(const std::string& folder) {
     LUCID_ASSIGN(label_, Find(table_, options_.label, "label"));
+    LUCID_TRY(FindIgnored());
     if (!options_.declared.empty()) {
       LUCID_ASSIGN(declared_, Schema::Load(options_.declared));
       from_data_ = declared_->origin() == SchemaOrigin::kFromData;
@@ -353,6 +355,21 @@ class Inference {
     const auto columns = declared_->columns();
     const auto found = std::ranges::find(columns, name, &Column::name);
     return found == columns.end() ? nullptr : &*found;
+  }
+
+  Status FindIgnored() {
+    for (const std::string& name : options_.ignore) {
+      LUCID_TRY(Find(table_, name, "list of those to ignore"));
+      if (name == options_.label || name == options_.unit) {
+        return InvalidInput(fmt::format("column {} is the {}: it cannot be ignored", Quoted(name),
+                                        name == options_.label ? "label" : "unit"));
+      }
+      ignored_.insert(name);
+    }
+    if (options_.declared.empty()) return Ok();
+    LUCID_ASSIGN(const std::vector<std::string> names, IgnoredColumns(options_.declared));
+    ignored_.insert(names.begin(), names.end());
+    return Ok();
   }
 
   Status DecideClasses() {
@@ -388,6 +405,8 @@ class Inference {
                  fmt::format("label, {} classes", classes_.size()), class_margin_};
     } else if (name == options_.unit) {
       decided = {Column{name, ColumnKind::kUnit, 0, 1, {}}, "unit", kNever};
+    } else if (ignored_.contains(name)) {
+      decided = {std::nullopt, "left out: ignored, as asked", kNever};
     } else if (const Column* column = Declared(name)) {
       decided = {*column, "declared", kNever, column->divisor / 2 - column->offset};
     } else if (only_declared_) {
@@ -513,6 +532,7 @@ class Inference {
   const RawTable table_;
   const InferOptions& options_;
   std::size_t label_ = 0;
+  std::set<std::string> ignored_;
   std::optional<Schema> declared_;
   bool only_declared_ = false;  // columns that are not in declared_ are left out
   bool from_data_ = false;      // a row decided about a column, or may have decided about declared_

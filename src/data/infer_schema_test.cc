@@ -278,5 +278,33 @@ TEST_F(InferSchemaTest, ASchemaFromDataIsNotDeclaredUntilItIsSigned) {
   EXPECT_EQ(two.columns().size(), 2);
 }
 
+TEST_F(InferSchemaTest, ColumnsThatAreToBeIgnoredAreLeftOut) {
+  ASSERT_TRUE(Infer(People(3), "all").ok());
+  InferOptions options;
+  options.label = "label";
+  options.unit = "person";
+  options.overwrite = true;
+  options.ignore = {"job"};
+  const auto made = InferSchema(root_ + "/in.csv", options, root_ + "/without");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->columns[2].what, "left out: ignored, as asked");
+  EXPECT_EQ(Text("without/schema.csv").find("job"), std::string::npos);
+  EXPECT_NE(Text("all/schema.csv").find("job"), std::string::npos);
+  // The same by a line of a schema.
+  const std::string line =
+      "column,kind,offset,divisor,categories\nlabel,label,,,no|yes\n"
+      "age,numeric,0,100,\njob,ignore,,,\n";
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/declared.csv", line).ok());
+  options.ignore.clear();
+  options.declared = root_ + "/declared.csv";
+  const auto declared = InferSchema(root_ + "/in.csv", options, root_ + "/declared");
+  ASSERT_TRUE(declared.ok()) << declared.error().message;
+  EXPECT_EQ(declared->columns[2].what, "left out: ignored, as asked");
+  for (const char* wrong : {"label", "person", "nothing"}) {
+    options.ignore = {wrong};
+    EXPECT_FALSE(InferSchema(root_ + "/in.csv", options, root_ + "/wrong").ok()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace lucid

@@ -11,6 +11,7 @@
 #include "base/number_text.h"
 #include "base/text.h"
 #include "data/csv.h"
+#include "data/ignored_columns.h"
 
 namespace lucid {
 namespace {
@@ -40,7 +41,7 @@ Result<ColumnKind> ParseKind(std::string_view text) {
   }
   return InvalidInput(
       fmt::format("kind {} is unknown (numeric, binary, quarter-circle, "
-                  "categorical, label or unit)",
+                  "categorical, label, unit or ignore)",
                   Quoted(text)));
 }
 
@@ -145,6 +146,21 @@ Status ReadComment(const CsvReader& csv, SchemaOrigin& origin) {
   return Ok();
 }
 
+bool IsIgnored(const CsvReader& csv) {
+  return csv.cells().size() == kHeader.size() && csv.cells()[1] == kIgnoreKind;
+}
+
+Status CheckIgnored(const CsvReader& csv) {
+  const auto cells = csv.cells();
+  if (cells[0].empty()) return csv.ErrorHere("column '': the column has no name");
+  for (std::size_t c = 2; c < cells.size(); ++c) {
+    if (cells[c].empty()) continue;
+    return csv.ErrorHere(fmt::format("column {}: a column that is ignored has nothing but its name",
+                                     Quoted(cells[0])));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 std::string_view KindName(ColumnKind kind) {
@@ -187,6 +203,11 @@ Result<Schema> Schema::Parse(std::string_view text, const std::string& source) {
       LUCID_TRY(ReadComment(csv, schema.origin_));
       continue;
     }
+    if (IsIgnored(csv)) {
+      LUCID_TRY(CheckIgnored(csv));
+      if (names.emplace(csv.cells()[0]).second) continue;
+      return csv.ErrorHere(fmt::format("column {} is there twice", Quoted(csv.cells()[0])));
+    }
     LUCID_ASSIGN(Column column, ReadColumn(csv));
     if (!names.insert(column.name).second) {
       return csv.ErrorHere(fmt::format("column {} is there twice", Quoted(column.name)));
@@ -217,6 +238,17 @@ Result<Schema> Schema::Parse(std::string_view text, const std::string& source) {
 Result<Schema> Schema::Load(const std::string& path) {
   LUCID_ASSIGN(const std::string text, ReadTextFile(path, kLimits.file_bytes));
   return Parse(text, path);
+}
+
+Result<std::vector<std::string>> IgnoredColumns(const std::string& schema_path) {
+  LUCID_ASSIGN(const std::string text, ReadTextFile(schema_path, kLimits.file_bytes));
+  CsvReader csv(MemorySource(text), schema_path, kLimits);
+  std::vector<std::string> names;
+  while (true) {
+    LUCID_ASSIGN(const bool more, csv.Next());
+    if (!more) return names;
+    if (IsIgnored(csv)) names.emplace_back(csv.cells()[0]);
+  }
 }
 
 std::int64_t Schema::classes() const {

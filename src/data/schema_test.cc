@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "data/csv.h"
+#include "data/ignored_columns.h"
 #include "data/test_support.h"
 
 namespace lucid {
@@ -39,6 +40,19 @@ TEST(Schema, TheLabelMayStandAnywhere) {
   EXPECT_EQ(schema.features(), 1);
 }
 
+TEST(Schema, IgnoredColumnsAreNoPartOfIt) {
+  const std::string with = "id,ignore,,,\nx,numeric,0,1,\nremark,ignore,,,\ny,label,,,a|b\n";
+  const Schema schema = Parse(with).value();
+  EXPECT_EQ(schema, Parse("x,numeric,0,1,\ny,label,,,a|b\n").value());
+  EXPECT_EQ(schema.columns().size(), 2u);
+  const std::string path = WriteTo(ScratchFolder() + "/s.csv", kHeader + with);
+  EXPECT_THAT(IgnoredColumns(path).value(), ElementsAre("id", "remark"));
+  EXPECT_EQ(Message(Parse("x,numeric,0,1,\nx,ignore,,,\ny,label,,,a|b\n")),
+            "s.csv:3: column 'x' is there twice");
+  EXPECT_EQ(Message(Parse("x,ignore,0,1,\ny,label,,,a|b\n")),
+            "s.csv:2: column 'x': a column that is ignored has nothing but its name");
+}
+
 TEST(Schema, CanonicalIsOneSpelling) {
   const std::string canonical = std::string(kHeader) + "x,numeric,0,0.1,\ny,label,,,a|b\n";
   EXPECT_EQ(Parse("x,numeric,-0.0,1e-1,\r\n\"y\",label,,,\"a|b\"").value().Canonical(), canonical);
@@ -52,7 +66,7 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
   } cases[] = {
       {"x,number,0,1,\n",
        "s.csv:2: column 'x': kind 'number' is unknown (numeric, binary, quarter-circle, "
-       "categorical, label or unit)"},
+       "categorical, label, unit or ignore)"},
       {"x,numeric,0,0,\n", "s.csv:2: column 'x': divisor '0' must not be 0"},
       {"x,numeric,0,-0.0,\n", "s.csv:2: column 'x': divisor '-0.0' must not be 0"},
       {"x,numeric,0,inf,\n", "s.csv:2: column 'x': divisor 'inf' is not a finite number"},

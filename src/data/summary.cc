@@ -82,14 +82,15 @@ class ColumnTally {
 // `seen`: gets the rows of the file. `known`: how often one of these occurs is counted in
 // `repeats`.
 Result<TableSummary> SummarizeTable(const std::string& path, const Schema& schema,
-                                    const LoadOptions& options, RowSet& seen, const RowSet& known,
-                                    std::int64_t& repeats) {
+                                    const LoadOptions& options,
+                                    const std::vector<std::string>& ignore, RowSet& seen,
+                                    const RowSet& known, std::int64_t& repeats) {
   TableSummary summary;
   summary.path = path;
   std::vector<ColumnTally> tallies(schema.columns().begin(), schema.columns().end());
   LUCID_ASSIGN(auto source, OpenSource(path));
   LUCID_ASSIGN(TableReader reader,
-               TableReader::Open(std::move(source), path, schema, options, true));
+               TableReader::Open(std::move(source), path, schema, options, true, {}, ignore));
   const std::vector<std::size_t> columns(reader.columns().begin(), reader.columns().end());
   const auto visit = [&](std::span<const std::string_view> cells) {
     for (std::size_t c = 0; c < cells.size(); ++c) tallies[columns[c]].Add(cells[c]);
@@ -120,11 +121,12 @@ Result<DatasetSummary> DescribeDataset(const std::string& directory, const LoadO
   summary.schema_digest = Sha256Of(summary.schema.Canonical());
   RowSet train_rows, test_rows;
   std::int64_t none = 0;
-  LUCID_ASSIGN(summary.train,
-               SummarizeTable(files.train, summary.schema, options, train_rows, RowSet(), none));
+  LUCID_ASSIGN(const std::vector<std::string> ignore, IgnoredColumns(files.schema));
+  LUCID_ASSIGN(summary.train, SummarizeTable(files.train, summary.schema, options, ignore,
+                                             train_rows, RowSet(), none));
   if (!files.test.empty()) {
-    LUCID_ASSIGN(summary.test, SummarizeTable(files.test, summary.schema, options, test_rows,
-                                              train_rows, summary.test_rows_in_train));
+    LUCID_ASSIGN(summary.test, SummarizeTable(files.test, summary.schema, options, ignore,
+                                              test_rows, train_rows, summary.test_rows_in_train));
   }
   return summary;
 }

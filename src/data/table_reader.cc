@@ -41,7 +41,10 @@ std::string HeaderComplaint(std::span<const std::string_view> header,
     if (!Has(header, name)) return fmt::format("column {} of the schema is missing", Quoted(name));
   }
   for (const std::string_view name : header) {
-    if (!Has(expected, name)) return fmt::format("column {} is not in the schema", Quoted(name));
+    if (!Has(expected, name)) {
+      return fmt::format("column {} is not in the schema (a column of kind ignore is left out)",
+                         Quoted(name));
+    }
   }
   const auto [at, want] = std::ranges::mismatch(header, expected);
   return fmt::format("column {} stands where the schema has {}", Quoted(*at), Quoted(*want));
@@ -77,18 +80,20 @@ Result<DatasetFiles> FindDatasetFiles(const std::string& directory) {
 
 Result<TableReader> TableReader::Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                       const Schema& schema, const LoadOptions& options,
-                                      bool label_required, const CsvLimits& limits) {
+                                      bool label_required, const CsvLimits& limits,
+                                      const std::vector<std::string>& ignore) {
   CsvReader csv(std::move(source), name, limits);
   if (options.any_columns) csv.DetectSeparator();
   TableReader reader(std::move(csv),
                      Encoder(schema, options.clip || options.total || options.mend,
                              options.total || options.mend, options.mend),
                      options);
-  LUCID_TRY(reader.ReadHeader(label_required, options.unit_required));
+  LUCID_TRY(reader.ReadHeader(label_required, options.unit_required, ignore));
   return reader;
 }
 
-Status TableReader::ReadHeader(bool label_required, bool unit_required) {
+Status TableReader::ReadHeader(bool label_required, bool unit_required,
+                               const std::vector<std::string>& ignore) {
   LUCID_ASSIGN(const bool has_header, csv_.Next());
   if (!has_header) return csv_.ErrorHere("the file is empty, expected a header");
   width_ = csv_.cells().size();
@@ -107,18 +112,20 @@ Status TableReader::ReadHeader(bool label_required, bool unit_required) {
     expected.push_back(column.name);
     columns_.push_back(c);
   }
-  return FindColumns(expected);
+  return FindColumns(expected, ignore);
 }
 
-Status TableReader::FindColumns(std::span<const std::string_view> expected) {
+Status TableReader::FindColumns(std::span<const std::string_view> expected,
+                                const std::vector<std::string>& ignore) {
   std::vector<std::string_view> header(csv_.cells().begin(), csv_.cells().end());
   if (any_columns_) std::ranges::transform(header, header.begin(), Trimmed);
   std::vector<std::string_view> found = header;
-  if (any_columns_) {
-    std::erase_if(found, [&](std::string_view name) { return !Has(expected, name); });
-    for (const std::string_view name : header) {
-      if (!Has(expected, name)) ignored_.emplace_back(name);
-    }
+  const auto is_ignored = [&](std::string_view name) {
+    return any_columns_ ? !Has(expected, name) : std::ranges::find(ignore, name) != ignore.end();
+  };
+  std::erase_if(found, is_ignored);
+  for (const std::string_view name : header) {
+    if (is_ignored(name)) ignored_.emplace_back(name);
   }
   const bool same = any_columns_ ? std::ranges::is_permutation(found, expected)
                                  : std::ranges::equal(found, expected);

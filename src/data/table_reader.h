@@ -33,9 +33,11 @@ class TableReader {
   // Reads the header and compares it with the schema: the same columns in the same order (in any,
   // with options.any_columns); the label may be absent unless `label_required`, the unit unless
   // `options.unit_required`.
+  // `ignore`: columns that may stand anywhere and are not read.
   static Result<TableReader> Open(std::unique_ptr<ByteSource> source, const std::string& name,
                                   const Schema& schema, const LoadOptions& options,
-                                  bool label_required, const CsvLimits& limits = {});
+                                  bool label_required, const CsvLimits& limits = {},
+                                  const std::vector<std::string>& ignore = {});
 
   // Encodes the next row into `x` (schema.features() values) and `y` (-1 without a label column);
   // false at the end. Errors name file, line, column, value and rule; with LoadOptions::total such
@@ -46,7 +48,7 @@ class TableReader {
   // In the order of the schema. Valid until the next row.
   std::span<const std::string_view> cells() const { return cells_; }
   std::span<const std::size_t> columns() const { return columns_; }  // of the schema, per cell
-  // Columns of the file that are not in the schema.
+  // Columns of the file that are not read.
   const std::vector<std::string>& ignored() const { return ignored_; }
   // The unit that the row belongs to; empty without a unit column. Valid until the next row.
   std::string_view unit() const { return unit_cell_ ? cells_[*unit_cell_] : ""; }
@@ -67,8 +69,10 @@ class TableReader {
         encoder_(std::move(encoder)),
         total_(options.total),
         any_columns_(options.any_columns) {}
-  Status ReadHeader(bool label_required, bool unit_required);
-  Status FindColumns(std::span<const std::string_view> expected);
+  Status ReadHeader(bool label_required, bool unit_required,
+                    const std::vector<std::string>& ignore);
+  Status FindColumns(std::span<const std::string_view> expected,
+                     const std::vector<std::string>& ignore);
   Status EncodeRecord(std::span<float> x, std::int32_t& y);
   Result<std::int64_t> EncodeCells(std::span<float> x, std::int32_t& y);
 

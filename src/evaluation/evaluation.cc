@@ -16,6 +16,7 @@
 #include "evaluation/trained_baselines.h"
 #include "lucid/base/version.h"
 #include "lucid/baselines/naive_idp.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/data/units.h"
 #include "lucid/guard/guard.h"
 #include "lucid/promise/promise.h"
@@ -429,6 +430,7 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
   evaluation.run_key = manifest.run_key;
   evaluation.network_digest = manifest.network_digest;
   evaluation.test_digest = TableDigest(test);
+  LUCID_ASSIGN(evaluation.guards_digest, GuardsDigestOf(run, options.certificate));
   evaluation.data = manifest.data_directory;
   evaluation.majority_share = MajorityShare(test);
   evaluation.advice = AdviceOf(evaluation);

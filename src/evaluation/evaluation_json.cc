@@ -107,6 +107,7 @@ std::string EvaluationJson(const Evaluation& e) {
   json["hashes"] = {{"run_key", e.run_key.Hex()},
                     {"network", e.network_digest.Hex()},
                     {"test", e.test_digest.Hex()}};
+  if (e.guards_digest) json["hashes"]["guards"] = e.guards_digest->Hex();
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -130,6 +131,9 @@ Result<Evaluation> ParseEvaluation(std::string_view text, const std::string& sou
   evaluation.run_key = fields.Sha256("/hashes/run_key");
   evaluation.network_digest = fields.Sha256("/hashes/network");
   evaluation.test_digest = fields.Sha256("/hashes/test");
+  if (json.contains(Json::json_pointer("/hashes/guards"))) {
+    evaluation.guards_digest = fields.Sha256("/hashes/guards");
+  }
   const Json& rows = fields.List("/rows");
   for (std::size_t k = 0; k < rows.size(); ++k) {
     evaluation.rows.push_back(ReadEvaluationRow(fields, rows[k], fmt::format("/rows/{}/", k)));

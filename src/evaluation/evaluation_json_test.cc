@@ -43,6 +43,11 @@ TEST(EvaluationJson, IsReadBackAsItWas) {
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(EvaluationJson(*read), text);
   EXPECT_EQ(read->rows[1].asked_epsilon, 0);
+  EXPECT_FALSE(read->guards_digest);
+  Evaluation guarded = evaluation;
+  guarded.guards_digest = Sha256Of("bounds");
+  EXPECT_EQ(ParseEvaluation(EvaluationJson(guarded), "f").value().guards_digest,
+            guarded.guards_digest);
 }
 
 TEST(EvaluationJson, NamesTheFieldThatIsWrong) {

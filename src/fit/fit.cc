@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kStages = 6;
 constexpr std::int64_t kMostRowsPerUnit = 8;  // a clipped unit lies in one strip
+// From so many expected rows on 20 epochs of batch 512 are enough steps to learn something.
+constexpr std::int64_t kManyRows = 20'000;
 
 bool WantsFull(const FitOptions& options) {
   return options.promise == WantedPromise::kFull || options.promise == WantedPromise::kBoth;
@@ -110,6 +112,7 @@ class Fitting {
     infer.label = options_.label;
     infer.unit = options_.unit;
     infer.declared = options_.declared;
+    infer.ignore = options_.ignore;
     infer.only_declared = WantsFull(options_) && !options_.declared.empty();
     infer.missing = options_.missing.value_or(WantsFull(options_) ? MissingCells::kFill
                                                                   : MissingCells::kRefuse);
@@ -360,6 +363,11 @@ class Fitting {
       // need more of the same. Found on heart, pima and breast cancer (docs/fit.md).
       train.rate = 2;
       train.epochs = 100;
+    } else if (!WantsFull(options_) && ExpectedRows() < kManyRows) {
+      // Batch 512 would be a hundred steps: N says the most common class (docs/fit.md).
+      train.rate = 2;
+      train.batch = 64;
+      train.epochs = 50;
     }
     return train;
   }

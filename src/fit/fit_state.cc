@@ -1,6 +1,7 @@
 #include "fit/fit_state.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,6 +32,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ArgumentsOf(const FitOp
       {"--label", options.label},
       {"--unit", options.unit},
       {"--declared (SHA-256)", declared},
+      {"--ignore", fmt::format("{}", fmt::join(options.ignore, ","))},
       {"--promise", std::string(NameOf(options.promise))},
       {"--missing", options.missing ? std::string(NameOf(*options.missing)) : ""},
       {"--test", fmt::format("{}", options.test_share)},
@@ -80,7 +82,7 @@ Result<FitState> FitState::Open(const FitOptions& options, const std::string& ru
   const std::vector<std::string> done = read.Texts("/done");
   const Json arguments = json.value("arguments", Json::object());
   for (const auto& [name, value] : state.arguments_) {
-    const Json& found = arguments.value(name, Json());
+    const Json found = arguments.value(name, Json(""));
     if (found == Json(value)) continue;
     return InvalidInput(fmt::format(
         "'{}' was begun with another {} ({}, now {}): choose another folder", run, Words(name),

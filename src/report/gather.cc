@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/parallel.h"
 #include "evaluation/guard_files.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/native/bound.h"
 #include "lucid/promise/promise.h"
@@ -93,6 +94,7 @@ class Gathering {
     LUCID_ASSIGN(const auto verified,
                  VerifiedCertificate::Verify(std::move(certificate), ensemble_.network()));
     report_.certificate.value = verified.certificate();
+    guards_digest_ = GuardsDigest(verified.certificate());
     return Ok();
   }
 
@@ -103,8 +105,18 @@ class Gathering {
       report_.evaluation.missing = fmt::format("not measured yet: lucid evaluate {}", report_.run);
       return Ok();
     }
-    LUCID_ASSIGN(report_.evaluation.value, ParseEvaluation(*text, path));
-    return CheckRunKey(report_.evaluation->run_key, path, "evaluate");
+    LUCID_ASSIGN(Evaluation evaluation, ParseEvaluation(*text, path));
+    LUCID_TRY(CheckRunKey(evaluation.run_key, path, "evaluate"));
+    const bool guarded = std::ranges::any_of(
+        evaluation.rows, [](const EvaluationRow& row) { return GuardOf(row.method).has_value(); });
+    if (guarded && evaluation.guards_digest != guards_digest_) {
+      report_.evaluation.missing = fmt::format(
+          "'{}' was not measured with the bounds of this certificate: lucid evaluate {}", path,
+          report_.run);
+      return Ok();
+    }
+    report_.evaluation.value = std::move(evaluation);
+    return Ok();
   }
 
   Status FindAudit() {
@@ -114,8 +126,15 @@ class Gathering {
       report_.audit.missing = fmt::format("not attacked yet: lucid audit {}", report_.run);
       return Ok();
     }
-    LUCID_ASSIGN(report_.audit.value, ParseAudit(*text, path));
-    return CheckRunKey(report_.audit->run_key, path, "audit");
+    LUCID_ASSIGN(Audit audit, ParseAudit(*text, path));
+    LUCID_TRY(CheckRunKey(audit.run_key, path, "audit"));
+    if (audit.guards_digest != guards_digest_) {
+      report_.audit.missing = fmt::format(
+          "'{}' did not attack the bounds of this certificate: lucid audit {}", path, report_.run);
+      return Ok();
+    }
+    report_.audit.value = std::move(audit);
+    return Ok();
   }
 
   // The steps belong to the certificate if they end where it stands.
@@ -303,6 +322,7 @@ class Gathering {
   const std::stop_token stop_;
   const Ensemble& ensemble_;
   Table canonical_test_;
+  std::optional<Digest> guards_digest_;  // of the certificate
   Report report_;
 };
 

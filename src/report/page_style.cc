@@ -23,6 +23,9 @@ body{margin:0;background:var(--page);color:var(--text);font:16px/1.6 system-ui,-
 main{max-width:1040px;margin:0 auto;padding:44px 24px 64px}
 h1{font-size:32px;line-height:1.2;margin:0 0 12px;letter-spacing:-0.01em;overflow-wrap:anywhere}
 h2{font-size:22px;line-height:1.3;margin:56px 0 10px;letter-spacing:-0.005em}
+.secret{display:inline-block;padding:1px 8px;border-radius:5px;font-size:12.5px;line-height:1.5;
+font-weight:600;letter-spacing:0;white-space:nowrap;vertical-align:2px;color:var(--loud);
+border:1px solid var(--loud)}
 h3{font-size:16px;margin:28px 0 8px}
 p{margin:0 0 12px;max-width:78ch}
 sup{line-height:0}

@@ -73,6 +73,10 @@ class Page {
   }
 
   void Heading(std::string_view title) { Add("<h2>{}</h2>\n", title); }
+  // Of a section that says something about single rows, or from which it can be computed.
+  void SecretHeading(std::string_view title) {
+    Add("<h2>{} <span class=\"secret\">do not publish</span></h2>\n", title);
+  }
 
   // One line in the place of a section: why there is nothing, and which command makes it.
   void Missing(std::string_view why) {
@@ -139,6 +143,46 @@ class Page {
     }
     Promises();
     Figures();
+    Served();
+  }
+
+  // The guard that clients meet, and the one that is advised.
+  void Served() {
+    const bool declared = HasDeclaredAccess(report_.manifest);
+    if (!declared && !report_.certificate) return;
+    const GuardKind advised = AdvisedGuard();
+    const std::string run = EscapedMarkup(report_.run);
+    Add("<p class=\"quiet\"><code>lucid serve {}</code> answers through the scalar guard{}", run,
+        declared ? " and the declared bounds" : "");
+    if (advised == GuardKind::kScalar) {
+      Add(", which is the one to serve.</p>\n");
+    } else {
+      Add("; the one to serve is {0}: <code>lucid serve {1} --guard {0}{2}</code></p>\n",
+          NameOf(advised), run, advised == GuardKind::kExact ? " --latency-floor 20ms" : "");
+    }
+  }
+
+  // As evaluated; without an evaluation the finest one that the certificate names.
+  GuardKind AdvisedGuard() const {
+    if (const EvaluationRow* row = AdvisedRow()) return *GuardOf(row->method);
+    const bool index = report_.certificate && report_.certificate->index_digest;
+    return index && !HasDeclaredAccess(report_.manifest) ? GuardKind::kExact : GuardKind::kScalar;
+  }
+
+  // The guard that noises fewest test rows at the strongest epsilon, of equals the simplest. Only
+  // the scalar one serves declared bounds.
+  const EvaluationRow* AdvisedRow() const {
+    const EvaluationRow* best = nullptr;
+    if (!report_.evaluation) return best;
+    for (const EvaluationRow& row : report_.evaluation->rows) {
+      if (!GuardOf(row.method)) continue;
+      if (HasDeclaredAccess(report_.manifest) && row.method != Method::kScalar) continue;
+      if (best == nullptr || row.epsilon < best->epsilon ||
+          (row.epsilon == best->epsilon && row.noised_fraction < best->noised_fraction)) {
+        best = &row;
+      }
+    }
+    return best;
   }
 
   // What the run keeps, in the words of lucid/promise/promise.h.
@@ -149,7 +193,11 @@ class Page {
         "shows is made from the training data and covered by no promise.</p>\n<ul>\n",
         EscapedMarkup(promise.Title()));
     for (const std::string& line : promise.Lines()) Add("<li>{}</li>\n", EscapedMarkup(line));
-    Add("</ul></div>\n");
+    Add("</ul>\n<p>Sections with the mark <span class=\"secret\">do not publish</span> hold "
+        "bounds, "
+        "single rows or what gives them away. What may be published is the privacy card: "
+        "<code>lucid report {} --card</code></p></div>\n",
+        EscapedMarkup(report_.run));
   }
 
   void Figure(std::string_view style, std::string_view number, std::string_view meaning) {
@@ -164,7 +212,7 @@ class Page {
     Figure("", ShareText(tested ? manifest.test_accuracy : manifest.train_accuracy),
            tested ? "of the test rows get their label from N"
                   : "of the training rows get their label from N");
-    if (const EvaluationRow* best = CheapestGuard()) {
+    if (const EvaluationRow* best = AdvisedRow()) {
       // Where N is wrong, noise is right now and then: the accuracy may even grow.
       const bool costs = best->accuracy_drop >= 0;
       Figure("", fmt::format("{:.2f} points", 100 * std::abs(best->accuracy_drop)),
@@ -176,20 +224,6 @@ class Page {
     }
     if (report_.audit) AuditFigure(*report_.audit);
     Add("</div>\n");
-  }
-
-  // The guard with the smallest loss at the strongest epsilon.
-  const EvaluationRow* CheapestGuard() const {
-    const EvaluationRow* best = nullptr;
-    if (!report_.evaluation) return best;
-    for (const EvaluationRow& row : report_.evaluation->rows) {
-      if (!GuardOf(row.method)) continue;
-      if (best == nullptr || row.epsilon < best->epsilon ||
-          (row.epsilon == best->epsilon && row.accuracy_drop < best->accuracy_drop)) {
-        best = &row;
-      }
-    }
-    return best;
   }
 
   void AuditFigure(const Audit& audit) {
@@ -207,7 +241,7 @@ class Page {
   }
 
   void Certified() {
-    Heading("What is certified");
+    SecretHeading("What is certified");
     if (!report_.certificate) return Missing(report_.certificate.missing);
     const Certificate& certificate = *report_.certificate;
     Add("<p>&#946; is the largest confidence of N (its output for the label minus the next largest "
@@ -255,7 +289,7 @@ class Page {
   }
 
   void Confidence() {
-    Heading("Confidence of every test row");
+    SecretHeading("Confidence of every test row");
     if (!report_.test_points) return Missing(report_.test_points.missing);
     Add("<div class=\"card\"><div class=\"wide\">\n{}</div>\n<p "
         "class=\"legend\">{}{}{}{}</p></div>\n",
@@ -272,7 +306,7 @@ class Page {
 
   void Plane() {
     if (report_.manifest.schema.features() != 2) return;
-    Heading("The plane of inputs");
+    SecretHeading("The plane of inputs");
     if (!report_.leak) return Missing(report_.leak.missing);
     const LeakMap& map = *report_.leak;
     Add("<figure>\n<div class=\"wide\">{}</div><figcaption>Background: the label of N; dots are "
@@ -292,7 +326,7 @@ class Page {
   }
 
   void OverTime() {
-    Heading("Bounds over time");
+    SecretHeading("Bounds over time");
     if (!report_.bound_steps) return Missing(report_.bound_steps.missing);
     Add("<div class=\"card\"><div class=\"pair\">\n{}</div>\n<p class=\"legend\">{}{}</p></div>\n"
         "<p class=\"quiet\">The search can be stopped at any moment: what it has proved until then "
@@ -302,7 +336,7 @@ class Page {
   }
 
   void Members() {
-    Heading("Rows that matter most");
+    SecretHeading("Rows that matter most");
     if (!report_.rows_that_matter) return Missing(report_.rows_that_matter.missing);
     const RowsThatMatter& matters = *report_.rows_that_matter;
     const auto some = std::ranges::count_if(
@@ -318,7 +352,7 @@ class Page {
   }
 
   void Attacks() {
-    Heading("Attacks");
+    SecretHeading("Attacks");
     if (!report_.audit) return Missing(report_.audit.missing);
     Add("<p>For a training row a coin decides whether the access answers from N or from the "
         "network trained without the row; the attacker guesses which. From the guesses follows "

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lucid/baselines/naive_idp.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/guard/member_index.h"
 #include "lucid/native/bound.h"
 #include "report/markup_check.h"
@@ -65,8 +66,9 @@ Certificate Certify(const SmallRun& run, const std::string& folder) {
   return certificate;
 }
 
-Evaluation SomeEvaluation(const Manifest& manifest) {
+Evaluation SomeEvaluation(const Manifest& manifest, const std::string& run) {
   Evaluation evaluation;
+  evaluation.guards_digest = GuardsDigestOf(run, "").value();
   evaluation.run_key = manifest.run_key;
   evaluation.mechanism = "paper";
   evaluation.test_rows = 1234;
@@ -77,7 +79,7 @@ Evaluation SomeEvaluation(const Manifest& manifest) {
     row.epsilon = row.asked_epsilon = epsilon;
     row.accuracy = accuracy;
     row.accuracy_drop = 0.9625 - accuracy;
-    row.noised_fraction = 0.1234;
+    row.noised_fraction = method == Method::kExact ? 0.0321 : 0.1234;
     row.access_us_p50 = 4321.5;
     evaluation.rows.push_back(row);
   };
@@ -90,8 +92,9 @@ Evaluation SomeEvaluation(const Manifest& manifest) {
   return evaluation;
 }
 
-Audit SomeAudit(const Manifest& manifest) {
+Audit SomeAudit(const Manifest& manifest, const std::string& run) {
   Audit audit;
+  audit.guards_digest = GuardsDigestOf(run, "").value();
   audit.run_key = manifest.run_key;
   AuditRow row;
   row.attack = AuditAttack::kDistinguisher;
@@ -111,8 +114,9 @@ Audit SomeAudit(const Manifest& manifest) {
 SmallRun WholeRun(const std::string& folder) {
   SmallRun run = SyntheticRun(folder);
   Certify(run, folder + "/run");
-  Write(folder + "/run/evaluation.json", EvaluationJson(SomeEvaluation(run.ensemble.manifest())));
-  Write(folder + "/run/audit.json", AuditJson(SomeAudit(run.ensemble.manifest())));
+  Write(folder + "/run/evaluation.json",
+        EvaluationJson(SomeEvaluation(run.ensemble.manifest(), folder + "/run")));
+  Write(folder + "/run/audit.json", AuditJson(SomeAudit(run.ensemble.manifest(), folder + "/run")));
   return run;
 }
 
@@ -226,7 +230,8 @@ TEST(Report, HostileNamesStayText) {
   const std::string folder = ScratchFolder();
   const SmallRun run = HostileRun(folder);
   Certify(run, folder + "/run");
-  Write(folder + "/run/evaluation.json", EvaluationJson(SomeEvaluation(run.ensemble.manifest())));
+  Write(folder + "/run/evaluation.json",
+        EvaluationJson(SomeEvaluation(run.ensemble.manifest(), folder + "/run")));
   const Report report = Gather(folder);
   const std::string page = ReportPage(report);
   EXPECT_EQ(Problem(page), "");
@@ -242,7 +247,7 @@ TEST(Report, HostileNamesStayText) {
 TEST(Report, WarnsOfAPartialRunAndOfABrokenClaim) {
   const std::string folder = ScratchFolder();
   const SmallRun run = SyntheticRun(folder, 5);
-  Audit audit = SomeAudit(run.ensemble.manifest());
+  Audit audit = SomeAudit(run.ensemble.manifest(), folder + "/run");
   audit.rows[0].holds = false;
   Write(folder + "/run/audit.json", AuditJson(audit));
   const std::string page = ReportPage(Gather(folder));
@@ -255,7 +260,7 @@ TEST(Report, WarnsOfAPartialRunAndOfABrokenClaim) {
 TEST(Report, RefusesFilesOfAnotherRunAndDamagedOnes) {
   const std::string folder = ScratchFolder();
   const SmallRun run = WholeRun(folder);
-  Evaluation other = SomeEvaluation(run.ensemble.manifest());
+  Evaluation other = SomeEvaluation(run.ensemble.manifest(), folder + "/run");
   other.run_key = Sha256Of("another");
   Write(folder + "/run/evaluation.json", EvaluationJson(other));
   EXPECT_EQ(GatherReport(folder + "/run", Small()).error().kind, ErrorKind::kMismatch);
@@ -264,6 +269,52 @@ TEST(Report, RefusesFilesOfAnotherRunAndDamagedOnes) {
   std::filesystem::remove(folder + "/run/evaluation.json");
   Write(folder + "/run/spatial.lucid", "LUCID");
   EXPECT_FALSE(GatherReport(folder + "/run", Small()).ok());
+}
+
+// What was measured through guards of other bounds is not mixed with these.
+TEST(Report, AnEvaluationAndAnAuditOfAnOlderCertificateAreNotShown) {
+  const std::string folder = ScratchFolder();
+  WholeRun(folder);
+  EXPECT_TRUE(Gather(folder).evaluation);
+  EXPECT_TRUE(Gather(folder).audit);
+  const std::string path = folder + "/run/certificate.json";
+  Certificate certificate = LoadCertificate(path).value();
+  // Written anew, with the same bounds: the same service.
+  certificate.seconds += 1;
+  certificate.command = {"again"};
+  ASSERT_TRUE(SaveCertificate(certificate, path).ok());
+  EXPECT_TRUE(Gather(folder).evaluation);
+  EXPECT_TRUE(Gather(folder).audit);
+  certificate.classes[1].beta_upper *= 2;
+  ASSERT_TRUE(SaveCertificate(certificate, path).ok());
+  const Report report = Gather(folder);
+  EXPECT_FALSE(report.evaluation);
+  EXPECT_FALSE(report.audit);
+  const std::string page = ReportPage(report);
+  EXPECT_EQ(Problem(page), "");
+  EXPECT_THAT(page, HasSubstr("evaluation.json&#39; was not measured with the bounds of this"));
+  EXPECT_THAT(page, HasSubstr("<code>lucid evaluate " + folder + "/run</code>"));
+  EXPECT_THAT(page, HasSubstr("<code>lucid audit " + folder + "/run</code>"));
+  EXPECT_THAT(page, Not(HasSubstr("81.25 %")));
+}
+
+// Which guard is served, and what is nobody else's business.
+TEST(Report, NamesTheGuardToServeAndMarksWhatMustNotBePublished) {
+  const std::string folder = ScratchFolder();
+  WholeRun(folder);
+  const std::string page = ReportPage(Gather(folder));
+  EXPECT_THAT(page, HasSubstr("answers through the scalar guard; the one to serve is exact: "
+                              "<code>lucid serve " +
+                              folder + "/run --guard exact --latency-floor 20ms</code>"));
+  EXPECT_THAT(page, HasSubstr("(exact guard)"));
+  EXPECT_THAT(page, HasSubstr("3.21 %"));
+  const std::string mark = " <span class=\"secret\">do not publish</span></h2>";
+  for (const char* secret : {"What is certified", "Bounds over time", "Rows that matter most",
+                             "Confidence of every test row", "The plane of inputs", "Attacks"}) {
+    EXPECT_THAT(page, HasSubstr("<h2>" + std::string(secret) + mark));
+  }
+  EXPECT_THAT(page, HasSubstr("<h2>What privacy costs</h2>"));
+  EXPECT_THAT(page, HasSubstr("lucid report " + folder + "/run --card"));
 }
 
 TEST(Report, StepsOfAnotherSearchAreNotShown) {

@@ -134,6 +134,67 @@ TEST_F(FitTest, GoesOnAfterAKill) {
   EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
 }
 
+// The same, killed when a stage has said its first word, one stage after the other.
+TEST_F(FitTest, GoesOnAfterAKillInEveryStage) {
+  WritePeople("people.csv", ',');
+  const std::string fit =
+      "fit people.csv --label result --unit person --expected-rows 200 --seed 1 --json --out ";
+  const Outcome whole = Run(fit + "whole");
+  ASSERT_EQ(whole.code, 0) << whole;
+  for (int stage = 1; stage <= 5; ++stage) {
+    SCOPED_TRACE(stage);
+    Process process(Words(fit + "run"), {.folder = folder_.path()});
+    const std::string word = fmt::format("{}/6 ", stage);
+    EXPECT_TRUE(WaitFor(
+        [&] { return process.Err().find(word) != std::string::npos || process.Ended(); }, 60));
+    process.Signal(SIGKILL);
+    EXPECT_EQ(process.Wait().signal, SIGKILL);
+    // Whatever is there is whole.
+    const Outcome status = Run("status run");
+    EXPECT_TRUE(status.code == 0 || stage == 1) << status;
+  }
+  const Outcome last = Run(fit + "run");
+  ASSERT_EQ(last.code, 0) << last;
+  for (const char* name : {"ensemble.safetensors", "network.safetensors"}) {
+    EXPECT_TRUE(ReadBytes(folder_ / (std::string("run/") + name)) ==
+                ReadBytes(folder_ / (std::string("whole/") + name)))
+        << name;
+  }
+  EXPECT_EQ(last.Json()["bounds"], "proved and checked");
+  EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
+}
+
+// Between few rows and many, batches of 512 were a hundred steps: N said one class always.
+TEST_F(FitTest, LearnsFromAFewThousandRows) {
+  std::mt19937_64 random(3);
+  std::string text = "person,a,b,c,y\n";
+  for (int row = 0; row < 2080; ++row) {
+    const auto a = random() % 1000, b = random() % 1000;
+    text += fmt::format("p{},{},{},{},{}\n", row / 8, a, b, random() % 1000,
+                        a + b > 1100 ? "yes" : "no");
+  }
+  WriteBytes(folder_ / "rows.csv", text);
+  const Outcome made =
+      Run("fit rows.csv --label y --unit person --expected-rows 2000 --seed 1 --time-limit 5s "
+          "--json --out run");
+  ASSERT_EQ(made.code, 0) << made;
+  EXPECT_LT(made.Json()["majority_share"], 0.65);
+  EXPECT_GT(made.Json()["test_accuracy"], 0.93);
+}
+
+// A column that somebody wants to be left out is, and the fit that goes on is asked for the same.
+TEST_F(FitTest, LeavesColumnsOutByName) {
+  WritePeople("people.csv", ',');
+  const std::string fit = "fit people.csv --label result --expected-rows 200 --seed 1 --out run";
+  const Outcome made = Run(fit + " --ignore score,person --json");
+  ASSERT_EQ(made.code, 0) << made;
+  EXPECT_THAT(made.err, HasSubstr("column 'score' is left out: ignored, as asked"));
+  EXPECT_THAT(ReadBytes(folder_ / "run/data/schema.csv"), Not(HasSubstr("score")));
+  EXPECT_THAT(Run(fit).err, HasSubstr("was begun with another --ignore"));
+  EXPECT_THAT(Run("fit people.csv --label result --ignore scor --out other").err,
+              HasSubstr("there is no column 'scor'"));
+}
+
 TEST_F(FitTest, RefusesMissingCellsUntilItIsToldWhatTheyBecome) {
   WritePeople("people.csv", ',', 3);
   const std::string fit = "fit people.csv --label result --unit person --expected-rows 200 --out ";

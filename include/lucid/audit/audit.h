@@ -149,7 +149,8 @@ struct Audit {
   std::string run, version;
   std::vector<std::string> command;
   Digest run_key;
-  std::vector<AuditCheck> checks;  // of a private run
+  std::optional<Digest> guards_digest;  // GuardsDigest of the certificate, if there was one
+  std::vector<AuditCheck> checks;       // of a private run
   std::vector<AuditRow> rows;
   std::vector<std::string> left_out;  // one line each
 

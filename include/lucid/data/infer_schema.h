@@ -29,6 +29,7 @@ struct InferOptions {
   std::string declared;         // a schema.csv whose columns are taken as they are; empty: none
   double test_share = 0.2;      // of the units
   std::uint64_t split_key = 0;  // public: the split is a keyed hash of the unit
+  std::vector<std::string> ignore;  // columns to leave out, beside those of kind `ignore` declared
   // Columns that are not in `declared` are left out: nothing is decided by the data. It is always
   // so where the file says "# declared = true".
   bool only_declared = false;

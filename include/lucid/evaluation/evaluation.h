@@ -104,6 +104,7 @@ struct Evaluation {
   bool partial = false;       // not every row has a member: guards say nothing of the others
   std::string mechanism, architecture;
   Digest run_key, network_digest, test_digest;
+  std::optional<Digest> guards_digest;  // GuardsDigest of the certificate, if there was one
   std::vector<EvaluationRow> rows;
   std::vector<std::pair<Method, std::string>> left_out;  // and why
   std::vector<std::string> advice;                       // AdviceOf this, when it was made

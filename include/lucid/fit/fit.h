@@ -24,6 +24,7 @@ struct FitOptions {
   std::string label;     // the column of the classes
   std::string unit;      // the column that says whose row it is; empty: every row is a unit
   std::string declared;  // a schema.csv to take columns from; `full` wants one (docs/fit.md)
+  std::vector<std::string> ignore;  // columns that are left out
   // kLabels: clipped training, and bounds by a search. kFull, kBoth: private training with declared
   // bounds. Where the schema or the number of rows came from the data, such a run promises `full,
   // chosen after looking`.
