@@ -532,6 +532,9 @@ class PythonServer {
           Take(given, "tls_certificate", options.tls_certificate);
           Take(given, "tls_key", options.tls_key);
           Take(given, "ledger", options.ledger);
+          if (given.contains("ledger_mark")) {
+            options.ledger_mark = given["ledger_mark"].cast<std::string>();
+          }
           if (given.contains("budget")) options.budget = given["budget"].cast<double>();
           if (given.contains("rate")) options.rate = given["rate"].cast<double>();
           Take(given, "latency_floor", options.latency_floor);

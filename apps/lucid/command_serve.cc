@@ -85,9 +85,6 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
   if (!arguments.ready_file.empty()) {
     LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n", kForEverybody));
   }
-  if (options.guard.epsilon == 0 && !options.ledger.empty()) {
-    session.Say("note: epsilon is 0: answers cost nothing, and the ledger is not used");
-  }
   if (options.guard.epsilon > 0 && !options.budget) {
     session.Say("note: no --budget: what answers cost is counted, but not limited");
   }
@@ -138,8 +135,8 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
       ->capture_default_str();
   command.add_option(
       "--key-file", options.key_file,
-      "The guard's secret; created on first use (default: RUN/guard.key, as of lucid "
-      "predict)");
+      "The guard's secret; created on first use without a ledger (default: RUN/guard.key, as of "
+      "lucid predict)");
   command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
   AddPromiseOptions(command, arguments.promise, options.guard.domain);
   command.add_flag("--unchecked", options.unchecked,
@@ -149,8 +146,12 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
                   "Round inputs to multiples of 2^-BITS first (0: not)")
       ->capture_default_str();
   command.add_option("--ledger", options.ledger,
-                     "SQLite file of what was spent; required with epsilon above 0 (but not by "
-                     "the promise full)");
+                     "What was spent: a SQLite file or postgresql://USER@HOST/DATABASE, as lucid "
+                     "ledger init made it; required with epsilon above 0 (but not by the promise "
+                     "full)");
+  command.add_option("--ledger-mark", options.ledger_mark,
+                     "What this server remembers of its ledger, to notice a restored one; '': "
+                     "nothing (default: the key file's name and .ledger)");
   command.add_option("--budget", options.budget,
                      "Epsilon that may be spent in total (keys have theirs in the keys file)");
   command

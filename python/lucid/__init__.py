@@ -234,7 +234,7 @@ class Server(_lucid.Server):
                  **options):
         _refuse_unknown(options, {"mechanism", "promise", "certificate", "unchecked", "name",
                                   "key_file", "api_keys", "tls_certificate", "tls_key", "ledger",
-                                  "budget", "rate", "latency_floor", "threads"})
+                                  "ledger_mark", "budget", "rate", "latency_floor", "threads"})
         self._scheme = "https" if options.get("tls_certificate") else "http"
         self._name = options.get("name", "lucid")
         super().__init__(_os.fspath(run), guard, float(epsilon), listen, admin, options)
@@ -262,7 +262,8 @@ def serve(run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="", *
     returns a handle with ``url``, ``reload()`` and ``stop()``. Port 0 takes a free one.
 
     options: mechanism, promise, certificate, unchecked, name, key_file, api_keys, tls_certificate,
-    tls_key, ledger, budget, rate, latency_floor, threads.
+    tls_key, ledger (as ``lucid ledger init`` made it), ledger_mark, budget, rate, latency_floor,
+    threads.
     """
     return Server(run, guard, epsilon, listen=listen, admin=admin, **options)
 

@@ -39,8 +39,11 @@ class ServiceLoader {
   // What the run promises through this server. Errors: bounds that nobody checked, a ledger that is
   // missing, a promise that is not kept.
   Result<Promise> CheckPromise(const Manifest& manifest);
-  Status OpenKey();
-  Status OpenFiles(const Digest& population);
+  // Whether answers of this run have to be charged to keep what is promised.
+  bool NeedsLedger(const Manifest& manifest) const;
+  Status OpenKey(bool with_ledger);
+  Status OpenLedger();
+  Status OpenFiles(const Digest& population, bool with_ledger);
   std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard, Promise promise,
                                             std::int64_t api_keys);
 

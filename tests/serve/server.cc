@@ -169,6 +169,22 @@ std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
   return all + arguments;
 }
 
+std::vector<std::string> WithLedger(const Scratch& scratch,
+                                    const std::vector<std::string>& arguments) {
+  const auto given = std::ranges::find(arguments, "--ledger");
+  if (given == arguments.end()) return arguments;
+  const std::string& ledger = *(given + 1);
+  // Tests of one folder have ledgers of several kinds for one key: each has a mark of its own.
+  const std::vector<std::string> all = WithDefaults({"--ledger-mark", ledger + ".mark"}, arguments);
+  if (!std::filesystem::exists(ledger) && ledger.find("://") == std::string::npos) {
+    const Outcome made =
+        RunLucid({"ledger", "init", scratch / "run", "--ledger", ledger, "--key-file",
+                  scratch / "key", "--ledger-mark", ledger + ".mark"});
+    EXPECT_EQ(made.code, 0) << made;
+  }
+  return all;
+}
+
 ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments,
                              const RunOptions& options)
     : ready_file_([&] {
@@ -177,7 +193,8 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
       }()),
       process_(std::vector<std::string>{"serve", scratch / "run", "--key-file", scratch / "key",
                                         "--unchecked", "--ready-file", ready_file_} +
-                   WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments),
+                   WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"},
+                                WithLedger(scratch, arguments)),
                options) {
   const bool ready =
       WaitFor([&] { return std::filesystem::exists(ready_file_) || process_.Ended(); }, 30);

@@ -59,6 +59,10 @@ std::string PredictBody(const std::vector<std::pair<double, double>>& rows);
 std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
                                       const std::vector<std::string>& arguments);
 
+// Makes the ledger that the arguments name, if it is a file that is not there; and names its mark.
+std::vector<std::string> WithLedger(const Scratch& scratch,
+                                    const std::vector<std::string>& arguments);
+
 class ServerProcess {
  public:
   // Waits until it listens. `arguments`: beside the run and the guard's key; also the ports, unless

@@ -65,7 +65,7 @@ struct ServeOptions {
   WantedPromise promise = WantedPromise::kWhatever;
   std::string name = "lucid";
   GuardOptions guard;
-  std::string key_file;  // of the guard; created on first use
+  std::string key_file;  // of the guard; created on first use, unless a ledger is charged
 
   std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
   std::string admin = "127.0.0.1:8081";   // empty: none
@@ -74,8 +74,13 @@ struct ServeOptions {
   std::string api_keys;                   // empty: everybody is the client "anonymous"
   std::string tls_certificate, tls_key;   // PEM; both or none
 
-  // Required if guard.epsilon > 0, unless the run keeps the promise `full`, which needs none.
+  // A SQLite file or postgresql://..., made by Ledger::Create. Required if guard.epsilon > 0,
+  // unless the run keeps the promise `full`, which needs none. It is not opened where nothing needs
+  // it.
   std::string ledger;
+  // Where this server remembers which ledger it charged, and how far: by it a restored copy is
+  // noticed (LedgerOptions::mark). None: key_file with ".ledger" behind it.
+  std::optional<std::string> ledger_mark;
   std::optional<double> budget;  // epsilon in total; none: counted, not limited
   MemoKind memo = MemoKind::kStateless;
   std::string memo_file;                // of the dictionary
@@ -100,8 +105,8 @@ using LogSink = std::function<void(std::string_view lines)>;
 class Server {
  public:
   // Everything is loaded and checked, and both sockets listen, but nothing is answered yet. Raises
-  // this process's limit of open files to what limits.connections needs. The guard's key, ledger
-  // and dictionary are created last, when nothing else can go wrong.
+  // this process's limit of open files to what limits.connections needs. The guard's key and the
+  // dictionary are created last, when nothing else can go wrong; a ledger never.
   static Result<Server> Open(const ServeOptions& options, LogSink log);
   ~Server();
   Server(Server&&) noexcept;
