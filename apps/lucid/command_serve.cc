@@ -79,7 +79,9 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
     LUCID_TRY(Print(fmt::format("serving {} at {}://{}/v2/models/{}/infer\n", options.name, scheme,
                                 server.address(), options.name)));
     if (!server.admin_address().empty()) {
-      LUCID_TRY(Print(fmt::format("console at http://{}/\n", server.admin_address())));
+      const std::string& admin = server.admin_address();
+      LUCID_TRY(Print(admin.starts_with("unix:") ? fmt::format("console at {}\n", admin)
+                                                 : fmt::format("console at http://{}/\n", admin)));
     }
   }
   if (!arguments.ready_file.empty()) {
@@ -169,8 +171,12 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
   ServeOptions& options = arguments.options;
   command.add_option("--listen", options.listen, "ADDRESS:PORT (port 0: any that is free)")
       ->capture_default_str();
-  command.add_option("--admin", options.admin, "ADDRESS:PORT of console and metrics; '': none")
+  command
+      .add_option("--admin", options.admin,
+                  "ADDRESS:PORT of console and metrics, or unix:/PATH; '': none")
       ->capture_default_str();
+  command.add_option("--admin-token", options.admin_token,
+                     "File with a token that the admin port asks for (default: none)");
   command.add_option(
       "--admin-host", options.admin_hosts,
       "Name by which browsers may reach the console, beside localhost and addresses");
@@ -178,6 +184,8 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--api-keys", options.api_keys, "Keys file (default: anonymous)");
   command.add_option("--tls-cert", options.tls_certificate, "Certificate chain, PEM");
   command.add_option("--tls-key", options.tls_key, "Its private key, PEM");
+  command.add_option("--tls-client-ca", options.tls_client_ca,
+                     "PEM: clients need a certificate that one of these signed");
   command.add_flag("--insecure-listen", options.insecure_listen,
                    "Let other machines connect without keys or TLS");
   command.add_option("--rate", options.rate, "Requests per second of a client (default: no limit)");

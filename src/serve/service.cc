@@ -137,7 +137,12 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
     keys = std::make_shared<const ApiKeys>(std::move(loaded));
   }
   if (!options_.tls_certificate.empty()) {
-    LUCID_ASSIGN(service->tls, LoadTls(options_.tls_certificate, options_.tls_key));
+    LUCID_ASSIGN(service->tls,
+                 LoadTls(options_.tls_certificate, options_.tls_key, options_.tls_client_ca));
+  }
+  std::optional<AdminToken> token;
+  if (!options_.admin_token.empty()) {
+    LUCID_ASSIGN(token, AdminToken::Load(options_.admin_token));
   }
   LUCID_TRY(CheckOwnerOnly(options_.run));
   LUCID_ASSIGN(const RunNetwork run, OpenRunNetwork(options_.run));
@@ -155,7 +160,7 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
       std::make_shared<PublicSite>(
           PublicSiteOptions{options_.name, limits, options_.rate, options_.limits.body_bytes},
           guard->schema(), labeller, keys, state_),
-      MakeAdminSite(guard, promise,
+      MakeAdminSite(guard, promise, std::move(token),
                     keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
   };
   state_.log.Event("info", "promise: " + promise.Title());
@@ -164,7 +169,9 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
 }
 
 std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const Guard> guard,
-                                                         Promise promise, std::int64_t api_keys) {
+                                                         Promise promise,
+                                                         std::optional<AdminToken> token,
+                                                         std::int64_t api_keys) {
   auto status_source = [this, guard = std::move(guard), promise = std::move(promise),
                         api_keys](const auto& done) {
     using std::chrono::floor, std::chrono::seconds, std::chrono::system_clock;
@@ -187,7 +194,8 @@ std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const G
     status.api_keys = api_keys;
     done(status);
   };
-  return std::make_shared<AdminSite>(options_.admin_hosts, std::move(status_source));
+  return std::make_shared<AdminSite>(options_.admin_hosts, std::move(token),
+                                     std::move(status_source));
 }
 
 void ServiceLoader::Settle() {

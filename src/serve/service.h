@@ -11,6 +11,7 @@
 #include "lucid/guard/ledger.h"
 #include "lucid/promise/promise.h"
 #include "lucid/serve/server.h"
+#include "serve/admin_token.h"
 #include "serve/public_site.h"
 #include "serve/worker.h"
 
@@ -45,7 +46,7 @@ class ServiceLoader {
   Status OpenLedger();
   Status OpenFiles(const Digest& population, bool with_ledger);
   std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard, Promise promise,
-                                            std::int64_t api_keys);
+                                            std::optional<AdminToken> token, std::int64_t api_keys);
 
   const ServeOptions& options_;
   std::optional<GuardKey> key_;  // as of the first Load

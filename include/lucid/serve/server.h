@@ -68,11 +68,14 @@ struct ServeOptions {
   std::string key_file;  // of the guard; created on first use, unless a ledger is charged
 
   std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
-  std::string admin = "127.0.0.1:8081";   // empty: none
-  std::vector<std::string> admin_hosts;   // names of the admin port beside localhost and addresses
-  bool insecure_listen = false;           // other machines may connect without API keys and TLS
-  std::string api_keys;                   // empty: everybody is the client "anonymous"
-  std::string tls_certificate, tls_key;   // PEM; both or none
+  // Or "unix:/PATH", a socket that only this user may connect to; empty: none.
+  std::string admin = "127.0.0.1:8081";
+  std::string admin_token;  // a file whose one line the admin port asks for; empty: nothing is
+  std::vector<std::string> admin_hosts;  // names of the admin port beside localhost and addresses
+  bool insecure_listen = false;          // other machines may connect without API keys and TLS
+  std::string api_keys;                  // empty: everybody is the client "anonymous"
+  std::string tls_certificate, tls_key;  // PEM; both or none
+  std::string tls_client_ca;  // PEM: clients need a certificate of these; empty: they need none
 
   // A SQLite file or postgresql://..., made by Ledger::Create. Required if guard.epsilon > 0,
   // unless the run keeps the promise `full`, which needs none. It is not opened where nothing needs
