@@ -50,9 +50,12 @@ struct Figures {
 
 // `under_way` requests of `rows` new answers each at any moment.
 Result<Figures> Measure(const std::string& path, int under_way, int rows, double seconds) {
-  LUCID_ASSIGN(
-      Ledger ledger,
-      Ledger::Open({.path = path, .population = Sha256Of("benchmark"), .overall_budget = {}}));
+  const LedgerOptions options{.location = path,
+                              .population = Sha256Of(fmt::format("{} {}", under_way, rows)),
+                              .overall_budget = {},
+                              .mark = {}};
+  LUCID_TRY(Ledger::Create(options));
+  LUCID_ASSIGN(Ledger ledger, Ledger::Open(options));
   const EpsilonUnits cost(1);
   std::counting_semaphore free(under_way);
   std::vector<double> latencies;  // of the ledger's thread alone
@@ -81,13 +84,15 @@ Result<Figures> Measure(const std::string& path, int under_way, int rows, double
                  latencies[latencies.size() * 99 / 100]};
 }
 
-int Run(const std::string& folder, double seconds) {
-  const double syncs = SyncsPerSecond(folder, seconds);
-  fmt::print("bare write + fdatasync: {:.0f} per second\n", syncs);
+// The cases, each with a ledger of its own: in SQLite, or in the PostgreSQL server at `postgres`.
+int Run(const std::string& folder, const std::string& postgres, double seconds, double syncs) {
+  fmt::print("{}\n", postgres.empty() ? "SQLite" : "PostgreSQL");
   fmt::print("{:>9}  {:>4}  {:>10}  {:>8}  {:>8}  {:>10}\n", "under way", "rows", "charges/s",
              "p50 ms", "p99 ms", "per sync");
   for (const auto& [under_way, rows] : {std::pair{1, 1}, {8, 1}, {64, 1}, {1, 256}, {64, 256}}) {
-    const std::string path = fmt::format("{}/ledger-{}-{}.db", folder, under_way, rows);
+    const std::string path = postgres.empty()
+                                 ? fmt::format("{}/ledger-{}-{}.db", folder, under_way, rows)
+                                 : postgres;
     const auto figures = Measure(path, under_way, rows, seconds);
     if (!figures.ok()) {
       fmt::print(stderr, "ledger_benchmark: {}\n", figures.error().message);
@@ -106,7 +111,9 @@ int Run(const std::string& folder, double seconds) {
 int main(int argc, char** argv) {
   CLI::App app("Charges per second of the privacy ledger");
   std::string parent = std::filesystem::temp_directory_path().string();
+  std::string postgres;
   double seconds = 3;
+  app.add_option("--postgres", postgres, "Measure a ledger there, too: postgresql://...");
   app.add_option("--folder", parent, "On the disk to measure")->capture_default_str();
   app.add_option("--seconds", seconds, "For each case")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -115,7 +122,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "ledger_benchmark: cannot make a folder in '{}'\n", parent);
     return 1;
   }
-  const int code = lucid::Run(folder, seconds);
+  const double syncs = lucid::SyncsPerSecond(folder, seconds);
+  fmt::print("bare write + fdatasync: {:.0f} per second\n", syncs);
+  int code = lucid::Run(folder, "", seconds, syncs);
+  if (code == 0 && !postgres.empty()) code = lucid::Run(folder, postgres, seconds, syncs);
   std::filesystem::remove_all(folder);
   return code;
 }

@@ -1,5 +1,5 @@
 # What every build needs; `./dev setup` installs it on Debian.
-list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP, FindMPFR, FindSodium, Findhighs, Findlibzip
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP, FindMPFR, FindSodium, Findhighs, FindLibPQ, Findlibzip
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
@@ -64,6 +64,12 @@ else()
   lucid_part_found(MPI MPI_was_not_found)
 endif()
 
+lucid_part(POSTGRES "ledgers in PostgreSQL" "libpq 14 (libpq-dev)")
+if(LUCID_POSTGRES_WANTED)
+  find_package(LibPQ QUIET MODULE)
+endif()
+lucid_part_found(POSTGRES LibPQ::pq)
+
 option(LUCID_REQUIRE_HIGHS "The same as LUCID_HIGHS=ON" OFF)
 lucid_part(HIGHS "the paper's MILP engine" "HiGHS 1.10 (tools/get_highs builds it once)")
 if(LUCID_REQUIRE_HIGHS)
@@ -80,7 +86,7 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 if(LUCID_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)
-  set(_tested ONNX SERVE FETCH NPZ)
+  set(_tested ONNX SERVE FETCH NPZ POSTGRES)
   if(NOT CMAKE_CROSSCOMPILING)  # mpirun starts programs of this machine
     list(APPEND _tested MPI)
   endif()

@@ -599,6 +599,9 @@ class PythonServer {
           Take(given, "tls_certificate", options.tls_certificate);
           Take(given, "tls_key", options.tls_key);
           Take(given, "ledger", options.ledger);
+          if (given.contains("ledger_mark")) {
+            options.ledger_mark = given["ledger_mark"].cast<std::string>();
+          }
           if (double budget = 0; given.contains("budget")) {
             Take(given, "budget", budget);
             options.budget = budget;

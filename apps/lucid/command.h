@@ -119,6 +119,7 @@ void AddBoundCommand(CLI::App& root, Session& session);
 void AddAblationCommand(CLI::App& root, Session& session);
 void AddPredictCommand(CLI::App& root, Session& session);
 void AddKeysCommand(CLI::App& root, Session& session);
+void AddLedgerCommand(CLI::App& root, Session& session);
 void AddServeCommand(CLI::App& root, Session& session);
 void AddEvaluateCommand(CLI::App& root, Session& session);
 void AddAuditCommand(CLI::App& root, Session& session);

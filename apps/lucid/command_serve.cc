@@ -79,14 +79,13 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
     LUCID_TRY(Print(fmt::format("serving {} at {}://{}/v2/models/{}/infer\n", options.name, scheme,
                                 server.address(), options.name)));
     if (!server.admin_address().empty()) {
-      LUCID_TRY(Print(fmt::format("console at http://{}/\n", server.admin_address())));
+      const std::string& admin = server.admin_address();
+      LUCID_TRY(Print(admin.starts_with("unix:") ? fmt::format("console at {}\n", admin)
+                                                 : fmt::format("console at http://{}/\n", admin)));
     }
   }
   if (!arguments.ready_file.empty()) {
     LUCID_TRY(WriteFileAtomically(arguments.ready_file, json.dump() + "\n", kForEverybody));
-  }
-  if (options.guard.epsilon == 0 && !options.ledger.empty()) {
-    session.Say("note: epsilon is 0: answers cost nothing, and the ledger is not used");
   }
   if (options.guard.epsilon > 0 && !options.budget) {
     session.Say("note: no --budget: what answers cost is counted, but not limited");
@@ -138,8 +137,8 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
       ->capture_default_str();
   command.add_option(
       "--key-file", options.key_file,
-      "The guard's secret; created on first use (default: RUN/guard.key, as of lucid "
-      "predict)");
+      "The guard's secret; created on first use without a ledger (default: RUN/guard.key, as of "
+      "lucid predict)");
   command.add_option("--certificate", options.certificate, "Default: RUN/certificate.json");
   AddPromiseOptions(command, arguments.promise, options.guard.domain);
   command.add_flag("--unchecked", options.unchecked,
@@ -149,8 +148,12 @@ void AddGuardOptions(CLI::App& command, ServeArguments& arguments) {
                   "Round inputs to multiples of 2^-BITS first (0: not)")
       ->capture_default_str();
   command.add_option("--ledger", options.ledger,
-                     "SQLite file of what was spent; required with epsilon above 0 (but not by "
-                     "the promise full)");
+                     "What was spent: a SQLite file or postgresql://USER@HOST/DATABASE, as lucid "
+                     "ledger init made it; required with epsilon above 0 (but not by the promise "
+                     "full)");
+  command.add_option("--ledger-mark", options.ledger_mark,
+                     "What this server remembers of its ledger, to notice a restored one; '': "
+                     "nothing (default: the key file's name and .ledger)");
   command.add_option("--budget", options.budget,
                      "Epsilon that may be spent in total (keys have theirs in the keys file)");
   command
@@ -168,8 +171,12 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
   ServeOptions& options = arguments.options;
   command.add_option("--listen", options.listen, "ADDRESS:PORT (port 0: any that is free)")
       ->capture_default_str();
-  command.add_option("--admin", options.admin, "ADDRESS:PORT of console and metrics; '': none")
+  command
+      .add_option("--admin", options.admin,
+                  "ADDRESS:PORT of console and metrics, or unix:/PATH; '': none")
       ->capture_default_str();
+  command.add_option("--admin-token", options.admin_token,
+                     "File with a token that the admin port asks for (default: none)");
   command.add_option(
       "--admin-host", options.admin_hosts,
       "Name by which browsers may reach the console, beside localhost and addresses");
@@ -177,6 +184,8 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
   command.add_option("--api-keys", options.api_keys, "Keys file (default: anonymous)");
   command.add_option("--tls-cert", options.tls_certificate, "Certificate chain, PEM");
   command.add_option("--tls-key", options.tls_key, "Its private key, PEM");
+  command.add_option("--tls-client-ca", options.tls_client_ca,
+                     "PEM: clients need a certificate that one of these signed");
   command.add_flag("--insecure-listen", options.insecure_listen,
                    "Let other machines connect without keys or TLS");
   command.add_option("--rate", options.rate, "Requests per second of a client (default: no limit)");

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
         AddAblationCommand(root, session);
         AddPredictCommand(root, session);
         AddKeysCommand(root, session);
+        AddLedgerCommand(root, session);
         AddServeCommand(root, session);
         AddEvaluateCommand(root, session);
         AddAuditCommand(root, session);

@@ -402,12 +402,14 @@ class Server(_lucid.Server):
     def __init__(self, run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="",
                  mechanism=None, promise=None, certificate=None, unchecked=None, name="lucid",
                  key_file=None, api_keys=None, tls_certificate=None, tls_key=None, ledger=None,
-                 budget=None, rate=None, latency_floor=None, threads=None, **unknown):
+                 ledger_mark=None, budget=None, rate=None, latency_floor=None, threads=None,
+                 **unknown):
         _refuse(unknown, Server.__init__)
         options = _given(mechanism=mechanism, promise=_promise(promise), certificate=certificate,
                          unchecked=unchecked, name=name, key_file=key_file, api_keys=api_keys,
                          tls_certificate=tls_certificate, tls_key=tls_key, ledger=ledger,
-                         budget=budget, rate=rate, latency_floor=latency_floor, threads=threads)
+                         ledger_mark=ledger_mark, budget=budget, rate=rate,
+                         latency_floor=latency_floor, threads=threads)
         self._scheme = "https" if tls_certificate else "http"
         self._name = name
         super().__init__(_os.fspath(run), guard, _number("epsilon", epsilon), listen, admin,
@@ -433,14 +435,15 @@ class Server(_lucid.Server):
 
 def serve(run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="", mechanism=None,
           promise=None, certificate=None, unchecked=None, name="lucid", key_file=None,
-          api_keys=None, tls_certificate=None, tls_key=None, ledger=None, budget=None, rate=None,
-          latency_floor=None, threads=None, **unknown):
+          api_keys=None, tls_certificate=None, tls_key=None, ledger=None, ledger_mark=None,
+          budget=None, rate=None, latency_floor=None, threads=None, **unknown):
     """Serves guarded labels over HTTP as ``lucid serve`` does, in a thread of this process, and
     returns a handle with ``url``, ``infer_url``, ``reload()`` and ``stop()``. Port 0 takes a free
     one.
 
     promise: refuses to open a run that does not keep it. unchecked: serves bounds that nobody has
-    checked. ledger, budget, rate, latency_floor (seconds): docs/serve.md.
+    checked. ledger (as ``lucid ledger init`` made it), ledger_mark, budget, rate, latency_floor
+    (seconds): docs/serve.md.
 
     >>> import lucid, os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -460,8 +463,8 @@ def serve(run, guard="scalar", epsilon=0.0, *, listen="127.0.0.1:0", admin="", m
     return Server(run, guard, epsilon, listen=listen, admin=admin, mechanism=mechanism,
                   promise=promise, certificate=certificate, unchecked=unchecked, name=name,
                   key_file=key_file, api_keys=api_keys, tls_certificate=tls_certificate,
-                  tls_key=tls_key, ledger=ledger, budget=budget, rate=rate,
-                  latency_floor=latency_floor, threads=threads)
+                  tls_key=tls_key, ledger=ledger, ledger_mark=ledger_mark,
+                  budget=budget, rate=rate, latency_floor=latency_floor, threads=threads)
 
 
 def _promise(name):

@@ -124,7 +124,9 @@ class Server:
                  unchecked: Optional[bool] = ..., name: str = ...,
                  key_file: Optional[Path] = ..., api_keys: Optional[Path] = ...,
                  tls_certificate: Optional[Path] = ..., tls_key: Optional[Path] = ...,
-                 ledger: Optional[Path] = ..., budget: Optional[float] = ...,
+                 ledger: Optional[Path] = ...,
+          ledger_mark: Optional[Path] = ...,
+                 ledger_mark: Optional[Path] = ..., budget: Optional[float] = ...,
                  rate: Optional[float] = ..., latency_floor: Optional[float] = ...,
                  threads: Optional[int] = ...) -> None: ...
     @property
@@ -148,6 +150,7 @@ def serve(run: Path, guard: _Guard = ..., epsilon: float = ..., *, listen: str =
           unchecked: Optional[bool] = ..., name: str = ..., key_file: Optional[Path] = ...,
           api_keys: Optional[Path] = ..., tls_certificate: Optional[Path] = ...,
           tls_key: Optional[Path] = ..., ledger: Optional[Path] = ...,
+          ledger_mark: Optional[Path] = ...,
           budget: Optional[float] = ..., rate: Optional[float] = ...,
           latency_floor: Optional[float] = ..., threads: Optional[int] = ...) -> Server: ...
 def fit(csv: Path, label: str, run: Path, *, unit: Optional[str] = ...,

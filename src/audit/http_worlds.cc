@@ -12,6 +12,9 @@
 #include "audit/http_client.h"
 #include "audit/label_server.h"
 #include "base/files.h"
+#include "lucid/ensemble/ensemble.h"
+#include "lucid/guard/ledger.h"
+#include "lucid/promise/promise.h"
 #include "lucid/serve/server.h"
 #include "random/stream.h"
 
@@ -49,6 +52,18 @@ Result<std::string> NewFolder(const std::string& scratch) {
     if (std::filesystem::create_directory(folder, error)) return folder.string();
   }
   return IoError(fmt::format("cannot make a folder in '{}': {}", scratch, error.message()));
+}
+
+// The key and the ledger that the server charges.
+Status MakeLedger(const ServeOptions& serve) {
+  if (serve.ledger.empty()) return Ok();
+  LUCID_ASSIGN(const GuardKey key, GuardKey::LoadOrCreate(serve.key_file));
+  LUCID_ASSIGN(const RunNetwork run, OpenRunNetwork(serve.run));
+  return Ledger::Create({.location = serve.ledger,
+                         .population = PopulationOf(run.manifest),
+                         .guard_key = key.Name(),
+                         .overall_budget = {},
+                         .mark = {}});
 }
 
 // `lucid serve` on a thread.
@@ -106,8 +121,9 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
   impl->to_other.emplace(std::move(to_other));
   if (options.method != Method::kNone) {
     LUCID_ASSIGN(const std::string folder, NewFolder(options.scratch));
-    LUCID_ASSIGN(Server server,
-                 Server::Open(ServeOptionsOf(options, folder), [](std::string_view) {}));
+    const ServeOptions serve = ServeOptionsOf(options, folder);
+    LUCID_TRY(MakeLedger(serve));
+    LUCID_ASSIGN(Server server, Server::Open(serve, [](std::string_view) {}));
     impl->deployed = std::make_unique<DeployedServer>(std::move(server));
     LUCID_ASSIGN(HttpClient to_deployed, HttpClient::Connect(impl->deployed->url()));
     impl->to_deployed.emplace(std::move(to_deployed));

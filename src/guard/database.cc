@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 namespace lucid {
@@ -45,7 +46,11 @@ Error Explain(sqlite3* handle, const std::string& path) {
 
 // SQLite gives a new file the mode 0644; what is in ours concerns its owner only. The files beside
 // it get the mode of the first.
-Status CreateIfMissing(const std::string& path) {
+Status PrepareFile(const std::string& path, const DatabaseFormat& format, FileMode mode) {
+  if (mode == FileMode::kThere) {
+    if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return Ok();
+    return InvalidInput(fmt::format("there is no {} '{}'{}", format.kind, path, format.how));
+  }
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd >= 0) {
     ::close(fd);
@@ -79,11 +84,23 @@ Result<bool> CheckIdentity(Database& database, const DatabaseFormat& format) {
     return InvalidInput(
         fmt::format("'{}' is a database, but not a LUCID {}", database.path(), format.kind));
   }
-  if (version != format.version) {
+  const bool can_upgrade = version == format.version - 1 && !format.upgrade.empty();
+  if (version != format.version && !can_upgrade) {
     return InvalidInput(fmt::format("'{}' is a LUCID {} of version {}; this program knows {}",
                                     database.path(), format.kind, version, format.version));
   }
   return false;
+}
+
+Status CheckMode(const Database& database, const DatabaseFormat& format, FileMode mode,
+                 bool is_new) {
+  if (mode == FileMode::kNew && !is_new) {
+    return InvalidInput(fmt::format("there is a {} '{}' already", format.kind, database.path()));
+  }
+  if (mode == FileMode::kThere && is_new) {
+    return InvalidInput(fmt::format("'{}' is empty: it is no {}", database.path(), format.kind));
+  }
+  return Ok();
 }
 
 Status CheckSound(Database& database) {
@@ -152,8 +169,9 @@ Database& Database::operator=(Database&& other) noexcept {
   return *this;
 }
 
-Result<Database> Database::Open(const std::string& path, const DatabaseFormat& format) {
-  LUCID_TRY(CreateIfMissing(path));
+Result<Database> Database::Open(const std::string& path, const DatabaseFormat& format,
+                                FileMode mode) {
+  LUCID_TRY(PrepareFile(path, format, mode));
   // An absolute path: SQLite gives names like ":memory:" a meaning.
   std::error_code code;
   const std::string absolute = std::filesystem::absolute(path, code).string();
@@ -169,15 +187,17 @@ Result<Database> Database::Open(const std::string& path, const DatabaseFormat& f
   }
   LUCID_TRY(database.Execute("PRAGMA locking_mode = EXCLUSIVE"));
   LUCID_ASSIGN(const bool is_new, CheckIdentity(database, format));
-  LUCID_ASSIGN(const std::string mode, OneText(database, "PRAGMA journal_mode = WAL"));
-  if (mode != "wal") {
-    return IoError(fmt::format("cannot keep a write-ahead log beside '{}': mode '{}'", path, mode));
+  LUCID_TRY(CheckMode(database, format, mode, is_new));
+  LUCID_ASSIGN(const std::string log, OneText(database, "PRAGMA journal_mode = WAL"));
+  if (log != "wal") {
+    return IoError(fmt::format("cannot keep a write-ahead log beside '{}': mode '{}'", path, log));
   }
   LUCID_TRY(database.Execute("PRAGMA synchronous = FULL"));
   // Taken now, not with the first charge: a second server must not even start.
   LUCID_TRY(database.Execute("BEGIN EXCLUSIVE"));
-  if (is_new) {
-    LUCID_TRY(database.Execute(std::string(format.schema)));
+  LUCID_ASSIGN(const std::int64_t version, OneNumber(database, "PRAGMA user_version"));
+  if (is_new || version != format.version) {
+    LUCID_TRY(database.Execute(std::string(is_new ? format.schema : format.upgrade)));
     LUCID_TRY(database.Execute(fmt::format("PRAGMA application_id = {}", format.application)));
     LUCID_TRY(database.Execute(fmt::format("PRAGMA user_version = {}", format.version)));
   }
@@ -205,8 +225,21 @@ void Database::RollBack() {
   sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
+std::int64_t Database::Changes() const { return sqlite3_changes(handle_); }
+
 CommitQueue::CommitQueue(Database& database)
-    : core_(std::make_shared<Core>(database)), thread_([core = core_] { core->Run(); }) {}
+    : CommitQueue([&database](std::span<const Job> jobs) {
+        Status status = database.Execute("BEGIN IMMEDIATE");
+        for (const Job& job : jobs) {
+          if (status.ok()) status = job.work();
+        }
+        if (status.ok()) status = database.Execute("COMMIT");
+        if (!status.ok()) database.RollBack();
+        return status;
+      }) {}
+
+CommitQueue::CommitQueue(Commit commit)
+    : core_(std::make_shared<Core>(std::move(commit))), thread_([core = core_] { core->Run(); }) {}
 
 CommitQueue::~CommitQueue() {
   {
@@ -240,32 +273,35 @@ std::int64_t CommitQueue::transactions() const {
   return core_->transactions;
 }
 
+// Those that came first, up to the weight of one transaction.
+std::vector<CommitQueue::Job> CommitQueue::Core::TakeSome() {
+  std::size_t count = 0, weight = 0;
+  while (count < waiting.size() && (count == 0 || weight + waiting[count].weight <= kMostAtOnce)) {
+    weight += waiting[count++].weight;
+  }
+  if (count == waiting.size()) return std::exchange(waiting, {});
+  const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(count);
+  std::vector<Job> jobs(std::move_iterator(waiting.begin()), std::move_iterator(end));
+  waiting.erase(waiting.begin(), end);
+  return jobs;
+}
+
 void CommitQueue::Core::Run() {
   std::unique_lock lock(mutex);
   while (true) {
     wake.wait(lock, [this] { return ending || !waiting.empty(); });
     if (waiting.empty()) return;
-    std::vector<Job> jobs = std::exchange(waiting, {});
+    std::vector<Job> jobs = TakeSome();
     ++transactions;
     working = true;
     lock.unlock();
-    const Status committed = Commit(jobs);
+    const Status committed = commit(jobs);
     for (const Job& job : jobs) job.done(committed);
     jobs.clear();  // what the callbacks hold is let go before the next wait
     lock.lock();
     working = false;
     settled.notify_all();
   }
-}
-
-Status CommitQueue::Core::Commit(std::span<const Job> jobs) {
-  Status status = database.Execute("BEGIN IMMEDIATE");
-  for (const Job& job : jobs) {
-    if (status.ok()) status = job.work();
-  }
-  if (status.ok()) status = database.Execute("COMMIT");
-  if (!status.ok()) database.RollBack();
-  return status;
 }
 
 }  // namespace lucid

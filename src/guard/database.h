@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lucid/base/result.h"
@@ -27,6 +28,15 @@ struct DatabaseFormat {
   std::int32_t application = 0;  // SQLite's application_id
   std::int32_t version = 0;      // SQLite's user_version
   std::string_view schema;       // SQL that makes the tables
+  std::string_view how = {};     // what makes such a file, for messages: ": lucid ... makes one"
+  std::string_view upgrade =
+      {};  // SQL that makes it of a file of version - 1; empty: that is refused
+};
+
+enum class FileMode {
+  kAny,   // made if there is none
+  kNew,   // refused if there is one
+  kThere  // refused if there is none
 };
 
 // One prepared statement. Not thread-safe.
@@ -61,16 +71,18 @@ class Statement {
 // log, every commit synced: what was committed survives kill -9 and a power cut. Move-only.
 class Database {
  public:
-  // Creates the file with mode 0600 if there is none. Errors name the path and what is wrong: in
+  // Makes a file with mode 0600. Errors name the path and what is wrong: in
   // use, read-only, no space, another kind of file, a later version, damaged.
-  static Result<Database> Open(const std::string& path, const DatabaseFormat& format);
+  static Result<Database> Open(const std::string& path, const DatabaseFormat& format,
+                               FileMode mode = FileMode::kAny);
   ~Database();
   Database(Database&& other) noexcept;
   Database& operator=(Database&& other) noexcept;
 
   Result<Statement> Prepare(std::string_view sql);
   Status Execute(const std::string& sql);
-  void RollBack();  // of the transaction, if one is open
+  void RollBack();               // of the transaction, if one is open
+  std::int64_t Changes() const;  // rows that the last statement wrote
   const std::string& path() const { return *path_; }
 
  private:
@@ -89,9 +101,15 @@ class CommitQueue {
     // that nothing of this job is in the file: a job whose work fails takes the others of its
     // transaction with it, so that none can rest on what was undone.
     std::function<void(const Status&)> done;
+    std::size_t weight = 1;  // how much of a transaction it is: see kMostAtOnce
   };
+  // Does what the jobs of one transaction ask, and commits. An error: nothing of it was done.
+  using Commit = std::function<Status(std::span<const Job>)>;
+  // A transaction that weighs more than this holds one job only.
+  static constexpr std::size_t kMostAtOnce = 16384;
 
   explicit CommitQueue(Database& database);  // which must outlive it and is its own until then
+  explicit CommitQueue(Commit commit);       // called on the queue's thread
   // Finishes what waits. Also on the queue's own thread, where the last one who holds the queue may
   // be a callback: then there is nothing that waits.
   ~CommitQueue();
@@ -108,11 +126,11 @@ class CommitQueue {
  private:
   // What the thread needs, and outlives the queue if that ends on it.
   struct Core {
-    explicit Core(Database& d) : database(d) {}
+    explicit Core(Commit c) : commit(std::move(c)) {}
     void Run();
-    Status Commit(std::span<const Job> jobs);
+    std::vector<Job> TakeSome();
 
-    Database& database;
+    const Commit commit;
     std::mutex mutex;
     std::condition_variable wake, settled;
     std::vector<Job> waiting;

@@ -120,6 +120,23 @@ GuardKey GuardKey::Random() {
 
 GuardKey::~GuardKey() { sodium_memzero(bytes_.data(), bytes_.size()); }
 
+std::array<std::uint8_t, 16> GuardKey::Name() const {
+  constexpr std::string_view kMessage = "lucid guard key name 1";
+  std::array<std::uint8_t, 16> name{};
+  crypto_generichash(name.data(), name.size(),
+                     reinterpret_cast<const unsigned char*>(kMessage.data()), kMessage.size(),
+                     bytes_.data(), bytes_.size());
+  return name;
+}
+
+Result<GuardKey> GuardKey::Load(const std::string& path) {
+  LUCID_TRY(PrepareSodium());
+  GuardKey key;
+  LUCID_ASSIGN(const bool found, ReadKey(path, key.bytes_));
+  if (found) return key;
+  return KeyError("open", path, ENOENT);
+}
+
 Result<GuardKey> GuardKey::LoadOrCreate(const std::string& path) {
   LUCID_TRY(PrepareSodium());
   GuardKey key;

@@ -1,5 +1,6 @@
 #include "lucid/guard/ledger.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <optional>
 #include <random>
@@ -42,8 +44,13 @@ class LedgerTest : public testing::Test {
     EXPECT_TRUE(ledger.ok()) << ledger.error().message;
     return std::move(ledger).value();
   }
+  LedgerOptions Options() const {
+    return {.location = path_, .population = Sha256Of("rows"), .overall_budget = {}, .mark = mark_};
+  }
+  // Makes the ledger if the test has none yet.
   Result<Ledger> TryOpen(std::optional<double> overall = {}) const {
-    LedgerOptions options{.path = path_, .population = Sha256Of("rows"), .overall_budget = {}};
+    LedgerOptions options = Options();
+    if (!std::filesystem::exists(path_)) EXPECT_TRUE(Ledger::Create(options).ok());
     if (overall.has_value()) options.overall_budget = Units(*overall);
     return Ledger::Open(options);
   }
@@ -62,7 +69,7 @@ class LedgerTest : public testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const std::string path_ = folder_ / "ledger.db";
+  const std::string path_ = folder_ / "ledger.db", mark_ = folder_ / "mark";
 };
 
 TEST(EpsilonUnits, CostsAreRoundedUpAndBudgetsDown) {
@@ -187,8 +194,9 @@ TEST_F(LedgerTest, EverythingIsThereAfterReopening) {
 
 TEST_F(LedgerTest, BelongsToOnePopulation) {
   { const Ledger ledger = Open(); }
-  const auto other =
-      Ledger::Open({.path = path_, .population = Sha256Of("other rows"), .overall_budget = {}});
+  LedgerOptions of_others = Options();
+  of_others.population = Sha256Of("other rows");
+  const auto other = Ledger::Open(of_others);
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().kind, ErrorKind::kMismatch);
   EXPECT_THAT(other.error().message, HasSubstr("another population"));
@@ -262,6 +270,144 @@ TEST_F(LedgerTest, ABudgetIsNeverOverdrawnByThreads) {
   EXPECT_EQ(Spent(ledger, "a"), 5.0);
 }
 
+TEST_F(LedgerTest, IsNeverMadeByChance) {
+  const auto opened = Ledger::Open(Options());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().kind, ErrorKind::kInvalidInput);
+  EXPECT_THAT(opened.error().message, HasSubstr("lucid ledger init"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  { const Ledger ledger = Open(); }
+  LedgerOptions again = Options();
+  again.mark = "";
+  const Status created = Ledger::Create(again);
+  ASSERT_FALSE(created.ok());
+  EXPECT_THAT(created.error().message, HasSubstr("already"));
+  // It is lost: the mark knows that there was one.
+  std::filesystem::remove(path_);
+  const Status anew = Ledger::Create(Options());
+  ASSERT_FALSE(anew.ok());
+  EXPECT_THAT(anew.error().message, HasSubstr("begin anew"));
+}
+
+// The copy of last week gives the budget of last week again.
+TEST_F(LedgerTest, ARestoredCopyIsNoticed) {
+  {
+    Ledger ledger = Open();
+    Pay(ledger, "a", 2.0, 1.0, {1});
+  }
+  const std::string copy = folder_ / "copy.db";
+  std::filesystem::copy_file(path_, copy);
+  {
+    Ledger ledger = Open();
+    Pay(ledger, "a", 2.0, 1.0, {2});
+  }
+  std::filesystem::copy_file(copy, path_, std::filesystem::copy_options::overwrite_existing);
+  const auto restored = TryOpen();
+  ASSERT_FALSE(restored.ok());
+  EXPECT_EQ(restored.error().kind, ErrorKind::kMismatch);
+  EXPECT_THAT(restored.error().message, HasSubstr("was rolled back"));
+  EXPECT_THAT(restored.error().message, HasSubstr(mark_)) << "what to do about it";
+  std::filesystem::remove(mark_);
+  EXPECT_TRUE(TryOpen().ok()) << "an operator has decided";
+}
+
+TEST_F(LedgerTest, AMarkThatIsNoneIsRefused) {
+  { const Ledger ledger = Open(); }
+  for (const std::string text : {"x", "lucid-ledger-mark-1\n"}) {
+    std::ofstream(mark_) << text;
+    const auto opened = TryOpen();
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("is not the mark of a ledger"));
+  }
+  std::string text;
+  std::filesystem::remove(mark_);
+  { const Ledger ledger = Open(); }
+  std::getline(std::ifstream(mark_), text, '\0');
+  text[text.size() - 2] = 'x';
+  std::ofstream(mark_) << text;
+  EXPECT_FALSE(TryOpen().ok());
+}
+
+TEST_F(LedgerTest, AnotherGuardKeyIsLetInOnlyByName) {
+  { const Ledger ledger = Open(); }
+  LedgerOptions other = Options();
+  other.guard_key = Name(5);
+  const auto refused = Ledger::Open(other);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kMismatch);
+  ASSERT_TRUE(Ledger::AllowKey(other).ok());
+  EXPECT_TRUE(Ledger::Open(other).ok());
+  EXPECT_EQ(Ledger::Look(path_, other.population)->guard_keys.size(), 2);
+}
+
+// A file of version 1, as 0.9 wrote it: it goes on with what was spent, although it does not know
+// what each answer cost.
+TEST_F(LedgerTest, AnOldFileGoesOn) {
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &file), SQLITE_OK);
+  std::string population;
+  for (const std::uint8_t byte : Sha256Of("rows").bytes) population += fmt::format("{:02x}", byte);
+  const std::string sql = fmt::format(
+      R"(CREATE TABLE training_set (digest BLOB NOT NULL) STRICT;
+         CREATE TABLE accounts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+           spent INTEGER NOT NULL CHECK (spent >= 0),
+           answers INTEGER NOT NULL CHECK (answers >= 0)) STRICT;
+         CREATE TABLE charges (account INTEGER NOT NULL REFERENCES accounts,
+           answer BLOB NOT NULL CHECK (length(answer) = 16),
+           PRIMARY KEY (account, answer)) STRICT, WITHOUT ROWID;
+         INSERT INTO training_set VALUES (x'{0}');
+         INSERT INTO accounts VALUES (1, '', 1649267441664, 2), (2, 'a', 1649267441664, 2);
+         INSERT INTO charges VALUES (1, x'{1}'), (1, x'{2}'), (2, x'{1}'), (2, x'{2}');
+         PRAGMA application_id = 1282761548; PRAGMA user_version = 1;)",
+      population, "01" + std::string(30, '0'), "02" + std::string(30, '0'));
+  ASSERT_EQ(sqlite3_exec(file, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(file);
+  {
+    Ledger ledger = Open();
+    EXPECT_EQ(Spent(ledger, "a"), 1.5);
+    EXPECT_THAT(Pay(ledger, "a", 2.0, 0.5, {1, 2, 3, 4}), ElementsAre(kLeft, kLeft, kLeft, kSpent));
+  }
+  LedgerOptions target{.location = folder_ / "new.db",
+                       .population = Sha256Of("rows"),
+                       .overall_budget = {},
+                       .mark = {}};
+  ASSERT_TRUE(Ledger::Create(target).ok());
+  ASSERT_TRUE(Ledger::Merge(path_, target.location, target.population).ok());
+  const auto view = Ledger::Look(target.location, target.population);
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->spent.epsilon(), 2.0) << "also what no single charge accounts for";
+  EXPECT_EQ(view->answers, 3);
+}
+
+TEST_F(LedgerTest, MergingCountsWhatIsInBothOnceAndMayBeRepeated) {
+  LedgerOptions other{.location = folder_ / "other.db",
+                      .population = Sha256Of("rows"),
+                      .overall_budget = {},
+                      .mark = {}};
+  ASSERT_TRUE(Ledger::Create(other).ok());
+  {
+    Ledger one = Open(), two = Ledger::Open(other).value();
+    Pay(one, "a", {}, 0.5, {1, 2});
+    Pay(two, "a", {}, 0.5, {2, 3});
+    Pay(two, "b", {}, 0.5, {1});
+  }
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(Ledger::Merge(other.location, path_, other.population).ok());
+    const auto view = Ledger::Look(path_, other.population);
+    EXPECT_EQ(view->spent.epsilon(), 1.5) << "1, 2 and 3";
+    ASSERT_EQ(view->accounts.size(), 2);
+    EXPECT_EQ(view->accounts[0].spent.epsilon(), 1.5);
+    EXPECT_EQ(view->accounts[1].spent.epsilon(), 0.5);
+  }
+  const auto closed = Ledger::Open(other);
+  ASSERT_FALSE(closed.ok());
+  EXPECT_THAT(closed.error().message, HasSubstr("is closed"));
+  EXPECT_FALSE(Ledger::Merge(path_, other.location, other.population).ok()) << "round and round";
+  EXPECT_FALSE(Ledger::Merge(path_, path_, other.population).ok());
+  Ledger ledger = Open();
+  EXPECT_THAT(Pay(ledger, "a", 1.5, 0.5, {1, 2, 3, 4}), ElementsAre(kLeft, kLeft, kLeft, kSpent));
+}
+
 // A child charges answers 0, 1, 2, ... from three threads and writes each number to a pipe when it
 // is acknowledged. Killed at a random moment, many times over one file.
 class ChargingChild {
@@ -298,8 +444,10 @@ class ChargingChild {
 
  private:
   [[noreturn]] void Charge(const std::string& path, std::uint64_t first) const {
-    auto ledger =
-        Ledger::Open({.path = path, .population = Sha256Of("rows"), .overall_budget = {}});
+    auto ledger = Ledger::Open({.location = path,
+                                .population = Sha256Of("rows"),
+                                .overall_budget = {},
+                                .mark = path + ".mark"});
     if (!ledger.ok()) ::_exit(3);
     std::atomic<std::uint64_t> next = first;
     const auto charge = [&] {
@@ -327,6 +475,7 @@ TEST_F(LedgerTest, KillLosesNoAcknowledgedChargeAndChargesNothingTwice) {
       wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : std::random_device()();
   std::printf("LUCID_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
+  { const Ledger made = Open(); }
   std::vector<std::uint64_t> acknowledged;
   constexpr int kRounds = 40;
   for (std::uint64_t round = 0; round < kRounds; ++round) {

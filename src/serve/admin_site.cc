@@ -30,6 +30,11 @@ std::optional<Response> AdminSite::Admit(Exchange& exchange) const {
   if (!IsOurs(head.host)) {
     return ErrorResponse(421, "the Host field must be localhost, an address or an --admin-host");
   }
+  if (token_ && head.path != "/healthz" && !token_->Allows(head.authorization)) {
+    Response response = ErrorResponse(401, "a token is needed: 'Authorization: Bearer TOKEN'");
+    response.fields.emplace_back("WWW-Authenticate", R"(Basic realm="lucid")");  // browsers ask
+    return response;
+  }
   if (std::ranges::find(kPaths, head.path) == std::end(kPaths)) {
     return ErrorResponse(404, "there is nothing at this path");
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/admin_token.h"
 #include "serve/exchange.h"
 #include "serve/status.h"
 
@@ -18,9 +19,10 @@ class AdminSite : public Site {
   // `status` is asked for every request, on any thread; what it points to must live until `done`
   // returns.
   using StatusSource = std::function<void(const std::function<void(const ServerStatus&)>& done)>;
-  // `hosts`: names that the port goes by, beside "localhost" and any numeric address.
-  AdminSite(std::vector<std::string> hosts, StatusSource status)
-      : hosts_(std::move(hosts)), status_(std::move(status)) {}
+  // `hosts`: names that the port goes by, beside "localhost" and any numeric address. `token`:
+  // asked for by everything but /healthz; none: nothing is.
+  AdminSite(std::vector<std::string> hosts, std::optional<AdminToken> token, StatusSource status)
+      : hosts_(std::move(hosts)), token_(std::move(token)), status_(std::move(status)) {}
 
   std::optional<Response> Admit(Exchange& exchange) const override;
   void Answer(Exchange& exchange, std::string_view body, Reply reply) const override;
@@ -30,6 +32,7 @@ class AdminSite : public Site {
   bool IsOurs(std::string_view host) const;
 
   std::vector<std::string> hosts_;
+  std::optional<AdminToken> token_;
   StatusSource status_;
 };
 

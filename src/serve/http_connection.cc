@@ -24,7 +24,6 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using ErrorCode = boost::system::error_code;
-using Tcp = asio::ip::tcp;
 using TlsStream = asio::ssl::stream<StrandSocket>;
 using Parser = http::request_parser<http::string_body>;
 
@@ -590,9 +589,6 @@ class HttpConnection final : public Connection,
 
 void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, std::string client,
                          std::optional<Place> place) {
-  ErrorCode error;
-  socket.set_option(Tcp::no_delay(true), error);
-  if (error) return;  // it is gone already
   const auto start = [&worker](const auto& connection) {
     worker.Add(connection);
     asio::post(connection->strand(), [connection] { connection->Start(); });

@@ -34,9 +34,12 @@ class LabellerTest : public testing::Test {
         Guard::Create(network, verified, schema, {.epsilon = epsilon}, GuardKey::Random()).value());
     std::shared_ptr<Ledger> ledger;
     if (epsilon > 0) {
-      ledger = std::make_shared<Ledger>(
-          Ledger::Open({folder_ / ("ledger" + own + ".db"), certificate.train_digest, std::nullopt})
-              .value());
+      const LedgerOptions options{.location = folder_ / ("ledger" + own + ".db"),
+                                  .population = certificate.train_digest,
+                                  .overall_budget = {},
+                                  .mark = {}};
+      EXPECT_TRUE(Ledger::Create(options).ok());
+      ledger = std::make_shared<Ledger>(Ledger::Open(options).value());
       ledgers_.push_back(ledger);
     }
     std::shared_ptr<AnswerMemo> memo;

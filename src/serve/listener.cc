@@ -1,9 +1,15 @@
 #include "serve/listener.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <future>
 #include <utility>
 
@@ -17,6 +23,7 @@ namespace {
 namespace asio = boost::asio;
 using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
+using Unix = asio::local::stream_protocol;
 
 // The pause before the next try when the system has no file descriptor or memory left.
 constexpr std::chrono::milliseconds kPause{100};
@@ -27,7 +34,46 @@ std::string ToText(const Tcp::endpoint& endpoint) {
                                     : fmt::format("{}:{}", address, endpoint.port());
 }
 
+// Requires: it is one of TCP.
+Tcp::endpoint TcpEndpoint(const StreamProtocol::endpoint& endpoint) {
+  Tcp::endpoint tcp;
+  std::memcpy(tcp.data(), endpoint.data(), std::min(tcp.capacity(), endpoint.size()));
+  tcp.resize(endpoint.size());
+  return tcp;
+}
+
+Result<Unix::endpoint> UnixEndpoint(const std::string& path) {
+  constexpr std::size_t kLongest = 100;  // the system's limit is a little more
+  if (path.starts_with('/') && path.size() <= kLongest) return Unix::endpoint(path);
+  return InvalidInput(
+      fmt::format("{} is not unix:/PATH of a socket, at most {} bytes long, from the root on",
+                  Quoted(path), kLongest));
+}
+
+// A socket of a server that was killed is in the way of the next one. Errors: somebody listens to
+// it, or it is something else.
+Status RemoveDeadSocket(asio::io_context& io, const Unix::endpoint& endpoint) {
+  const std::string path = endpoint.path();
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return Ok();
+  Unix::socket probe(io);
+  ErrorCode error;
+  if (S_ISSOCK(info.st_mode)) probe.connect(endpoint, error);
+  if (!S_ISSOCK(info.st_mode) || error != asio::error::connection_refused) {
+    return IoError(fmt::format("cannot listen on unix:{}: {}", path,
+                               S_ISSOCK(info.st_mode) ? "another server does" : "it is a file"));
+  }
+  ::unlink(path.c_str());
+  return Ok();
+}
+
 }  // namespace
+
+std::optional<std::string> SocketPath(const std::string& address) {
+  constexpr std::string_view kPrefix = "unix:";
+  if (!address.starts_with(kPrefix)) return std::nullopt;
+  return address.substr(kPrefix.size());
+}
 
 Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   const std::size_t colon = text.rfind(':');
@@ -57,19 +103,36 @@ Listener::Listener(Port port, Worker& worker, std::shared_ptr<Places> places)
 
 Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
                                                  Worker& worker, std::shared_ptr<Places> places) {
-  LUCID_ASSIGN(const Tcp::endpoint endpoint, ParseAddress(address));
+  StreamProtocol::endpoint endpoint;
+  const std::optional<std::string> path = SocketPath(address);
+  if (path) {
+    LUCID_ASSIGN(const Unix::endpoint unix_endpoint, UnixEndpoint(*path));
+    LUCID_TRY(RemoveDeadSocket(worker.io(), unix_endpoint));
+    endpoint = unix_endpoint;
+  } else {
+    LUCID_ASSIGN(endpoint, ParseAddress(address));
+  }
   std::unique_ptr<Listener> listener(new Listener(port, worker, std::move(places)));
-  Tcp::acceptor& acceptor = listener->acceptor_;
+  auto& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error && !path) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
+  // No moment between making it and its mode: nobody may connect to it before it listens.
   if (!error) acceptor.bind(endpoint, error);
+  if (!error && path) listener->socket_path_ = *path;
+  if (!error && path && ::chmod(path->c_str(), 0600) != 0) {
+    error = ErrorCode(errno, boost::system::system_category());
+  }
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (!error) acceptor.non_blocking(true, error);
-  const Tcp::endpoint bound = error ? endpoint : acceptor.local_endpoint(error);
+  const StreamProtocol::endpoint bound = error ? endpoint : acceptor.local_endpoint(error);
   if (error) return IoError(fmt::format("cannot listen on {}: {}", address, error.message()));
-  listener->address_ = ToText(bound);
+  listener->address_ = path ? address : ToText(TcpEndpoint(bound));
   return listener;
+}
+
+Listener::~Listener() {
+  if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
 }
 
 void Listener::Start() { Accept(); }
@@ -95,9 +158,10 @@ void Listener::AcceptAfter(const ErrorCode& error) {
 void Listener::Admit(StrandSocket socket) {
   Metrics& metrics = worker_.metrics();
   ErrorCode gone;
-  const Tcp::endpoint peer = socket.remote_endpoint(gone);
+  const StreamProtocol::endpoint peer = socket.remote_endpoint(gone);
+  if (!gone && socket_path_.empty()) socket.set_option(Tcp::no_delay(true), gone);
   if (gone) return;
-  std::string client = NetworkOf(peer.address());
+  std::string client = socket_path_.empty() ? NetworkOf(TcpEndpoint(peer).address()) : "unix";
   auto place = places_->Take(client);
   if (!place) ++metrics.connections_refused;
   if (!place && port_ == Port::kAdmin) {

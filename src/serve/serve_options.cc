@@ -75,6 +75,12 @@ Status ServeOptions::Validate() const {
   if (tls_certificate.empty() != tls_key.empty()) {
     return InvalidInput("tls-cert and tls-key: give both or none");
   }
+  if (!tls_client_ca.empty() && tls_certificate.empty()) {
+    return InvalidInput("tls-client-ca: it needs tls-cert and tls-key");
+  }
+  if (!admin_token.empty() && admin.empty()) {
+    return InvalidInput("admin-token: there is no admin port to ask for it");
+  }
   if (budget && !(*budget >= 0 && std::isfinite(*budget))) {
     return InvalidInput(fmt::format("budget: {} is not a number from 0 on", *budget));
   }

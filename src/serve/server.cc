@@ -35,12 +35,12 @@ Status CheckExposure(const ServeOptions& options) {
         "or --insecure-listen if something in front does that",
         options.listen));
   }
-  if (options.admin.empty()) return Ok();
+  if (options.admin.empty() || SocketPath(options.admin)) return Ok();
   LUCID_ASSIGN(const auto admin, ParseAddress(options.admin));
   if (admin.address().is_loopback()) return Ok();
   return InvalidInput(fmt::format(
-      "admin: {} can be reached by other machines, and asks for no key: use a loopback address, or "
-      "--insecure-listen",
+      "admin: {} can be reached by other machines, and says everything in plain text: use a "
+      "loopback address or unix:/PATH, or --insecure-listen",
       options.admin));
 }
 

@@ -11,6 +11,7 @@
 #include "lucid/guard/ledger.h"
 #include "lucid/promise/promise.h"
 #include "lucid/serve/server.h"
+#include "serve/admin_token.h"
 #include "serve/public_site.h"
 #include "serve/worker.h"
 
@@ -39,10 +40,13 @@ class ServiceLoader {
   // What the run promises through this server. Errors: bounds that nobody checked, a ledger that is
   // missing, a promise that is not kept.
   Result<Promise> CheckPromise(const Manifest& manifest);
-  Status OpenKey();
-  Status OpenFiles(const Digest& population);
+  // Whether answers of this run have to be charged to keep what is promised.
+  bool NeedsLedger(const Manifest& manifest) const;
+  Status OpenKey(bool with_ledger);
+  Status OpenLedger();
+  Status OpenFiles(const Digest& population, bool with_ledger);
   std::shared_ptr<const Site> MakeAdminSite(std::shared_ptr<const Guard> guard, Promise promise,
-                                            std::int64_t api_keys);
+                                            std::optional<AdminToken> token, std::int64_t api_keys);
 
   const ServeOptions& options_;
   std::optional<GuardKey> key_;  // as of the first Load

@@ -18,7 +18,8 @@ Error Refuse(const std::string& file, std::string_view what) {
 }  // namespace
 
 Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& certificate,
-                                                           const std::string& key) {
+                                                           const std::string& key,
+                                                           const std::string& client_ca) {
   namespace ssl = boost::asio::ssl;
   for (const std::string& path : {certificate, key}) {  // OpenSSL does not say what is in the way
     const auto opened = File::OpenToRead(path);
@@ -49,6 +50,20 @@ Result<std::shared_ptr<boost::asio::ssl::context>> LoadTls(const std::string& ce
                   "not a readable private key in PEM without a passphrase, or not "
                   "that of the certificate");
   if (SSL_CTX_check_private_key(native) != 1) return Refuse(key, "not the certificate's key");
+  if (client_ca.empty()) return context;
+  const auto opened = File::OpenToRead(client_ca);
+  if (!opened.ok()) return opened.error();
+  STACK_OF(X509_NAME)* const names = SSL_load_client_CA_file(client_ca.c_str());
+  if (names == nullptr || SSL_CTX_load_verify_file(native, client_ca.c_str()) != 1) {
+    sk_X509_NAME_pop_free(names, X509_NAME_free);
+    return Refuse(client_ca, "holds no certificates in PEM");
+  }
+  SSL_CTX_set_client_CA_list(native, names);  // owns them
+  SSL_CTX_set_verify(native, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  // A resumed session would pass with a certificate that was good then.
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(native, SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(native, 0);
   return context;
 }
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -55,7 +55,9 @@ class CurrentService {
 };
 
 using Strand = boost::asio::strand<boost::asio::io_context::executor_type>;
-using StrandSocket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Strand>;
+// Of TCP, or a Unix socket's.
+using StreamProtocol = boost::asio::generic::stream_protocol;
+using StrandSocket = boost::asio::basic_stream_socket<StreamProtocol, Strand>;
 
 // A connection as its worker sees it.
 class Connection {

@@ -74,9 +74,15 @@ struct TlsReply {
   std::string subject, response;
 };
 
-TlsReply AskByTls(int port, const std::string& request, int newest = TLS1_3_VERSION) {
+// `certificate`, `key`: files of the client's own; empty: it has none.
+TlsReply AskByTls(int port, const std::string& request, int newest = TLS1_3_VERSION,
+                  const std::string& certificate = "", const std::string& key = "") {
   TlsReply reply;
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  if (!certificate.empty()) {
+    EXPECT_EQ(SSL_CTX_use_certificate_file(context, certificate.c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM), 1);
+  }
   SSL_CTX_set_security_level(context, 0);  // so that only the server's rules are tried
   SSL_CTX_set_min_proto_version(context, TLS1_VERSION);
   SSL_CTX_set_max_proto_version(context, newest);
@@ -271,6 +277,109 @@ TEST_F(LifecycleTest, APrivateKeyThatOthersMayReadIsRefused) {
     EXPECT_EQ(refused.code, 2) << refused;
     EXPECT_THAT(refused.err, HasSubstr(fmt::format("has mode {:04o}", mode)));
   }
+}
+
+// With --tls-client-ca whoever has no certificate of it gets nothing, with TLS 1.2 and 1.3.
+TEST_F(LifecycleTest, ClientsMayNeedACertificate) {
+  const auto file = [&](const char* name) { return scratch_ / name; };
+  for (const char* name : {"server", "client", "stranger"}) {
+    MakeTlsFiles(name, scratch_ / (std::string(name) + ".pem"),
+                 scratch_ / (std::string(name) + ".key"));
+  }
+  ServerProcess server(scratch_, {"--tls-cert", file("server.pem"), "--tls-key", file("server.key"),
+                                  "--tls-client-ca", file("client.pem")});
+  const std::string request = Post("/predict", kBody, "Connection: close\r\n");
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (int again = 0; again < 2; ++again) {  // also not by a session that is resumed
+      EXPECT_THAT(AskByTls(server.port(), request, version, file("client.pem"), file("client.key"))
+                      .response,
+                  HasSubstr("200 OK"));
+      EXPECT_EQ(AskByTls(server.port(), request, version).response, "");
+      EXPECT_EQ(
+          AskByTls(server.port(), request, version, file("stranger.pem"), file("stranger.key"))
+              .response,
+          "");
+    }
+  }
+  WriteBytes(scratch_ / "junk", "junk");
+  const Outcome refused =
+      RunLucid({"serve", scratch_ / "run", "--key-file", scratch_ / "key", "--unchecked",
+                "--listen", "127.0.0.1:0", "--admin", "", "--tls-cert", file("server.pem"),
+                "--tls-key", file("server.key"), "--tls-client-ca", file("junk")});
+  EXPECT_EQ(refused.code, 2) << refused;
+  EXPECT_THAT(refused.err, HasSubstr("holds no certificates"));
+}
+
+TEST_F(LifecycleTest, TheOperatorsPagesMayBeASocketOfTheFileSystem) {
+  const std::string path = scratch_ / "admin.sock";
+  const std::vector<std::string> arguments = {"--admin", "unix:" + path};
+  const auto ask = [&](const std::string& request) {
+    Socket socket(path);
+    socket.Send(request);
+    return socket.ReadSecrets();
+  };
+  ServerProcess server(scratch_, arguments);
+  EXPECT_EQ(ask(Get("/status.json")).status, 421) << "a Host that is not its own";
+  const std::string local = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(ask(local).Json()["ready"], true);
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  EXPECT_EQ(server.Labels({{0.2, 0.7}}).size(), 1);
+  const auto serve = [&](const std::string& admin) {
+    return RunLucid({"serve", scratch_ / "run", "--key-file", scratch_ / "key", "--unchecked",
+                     "--listen", "127.0.0.1:0", "--admin", admin},
+                    {.timeout = 20});
+  };
+  const Outcome second = serve("unix:" + path);
+  EXPECT_EQ(second.code, 2) << second;
+  EXPECT_THAT(second.err, HasSubstr("another server does"));
+  EXPECT_EQ(ask(local).status, 200) << "and the first goes on";
+  server.process().Signal(SIGKILL);
+  server.process().Wait();
+  ASSERT_TRUE(std::filesystem::exists(path));
+  ServerProcess next(scratch_, arguments);
+  EXPECT_EQ(ask(local).status, 200) << "what a killed one left is no obstacle";
+  EXPECT_EQ(next.Stop().code, 0);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  WriteBytes(path, "a file");
+  EXPECT_THAT(serve("unix:" + path).err, HasSubstr("it is a file"));
+  EXPECT_EQ(ReadBytes(path), "a file");
+  EXPECT_THAT(serve("unix:relative").err, HasSubstr("from the root on"));
+}
+
+TEST_F(LifecycleTest, TheOperatorsPagesMayAskForAToken) {
+  const std::string token = "0123456789abcdef0123";
+  WriteBytes(scratch_ / "token", token + "\n");
+  const auto serve = [&] {
+    return RunLucid({"serve", scratch_ / "run", "--key-file", scratch_ / "key", "--unchecked",
+                     "--listen", "127.0.0.1:0", "--admin-token", scratch_ / "token"},
+                    {.timeout = 20});
+  };
+  std::filesystem::permissions(scratch_ / "token", std::filesystem::perms(0644));
+  EXPECT_THAT(serve().err, HasSubstr("has mode 0644"));
+  std::filesystem::permissions(scratch_ / "token", std::filesystem::perms(0600));
+  ServerProcess server(scratch_, {"--admin-token", scratch_ / "token"});
+  const auto ask = [&](const std::string& path, const std::string& authorization) {
+    return server
+        .AskAdmin(
+            Get(path, authorization.empty() ? "" : "Authorization: " + authorization + "\r\n"))
+        .status;
+  };
+  for (const char* path : {"/", "/status.json", "/metrics", "/nothing"}) {
+    for (const std::string& wrong :
+         {std::string(), "Bearer " + token + "4", "Bearer " + token.substr(1),
+          std::string("Bearer "), std::string("Basic !"), std::string("Basic Og=="), token}) {
+      EXPECT_EQ(ask(path, wrong), 401) << path << wrong;
+    }
+  }
+  EXPECT_EQ(ask("/status.json", "Bearer " + token), 200);
+  EXPECT_EQ(ask("/metrics", "bearer " + token), 200);
+  // "operator:0123456789abcdef0123", as a browser sends it.
+  EXPECT_EQ(ask("/", "Basic b3BlcmF0b3I6MDEyMzQ1Njc4OWFiY2RlZjAxMjM="), 200);
+  EXPECT_EQ(ask("/healthz", ""), 200);
+  const Outcome stopped = server.Stop();
+  EXPECT_EQ(stopped.err.find(token), std::string::npos);
+  WriteBytes(scratch_ / "token", "short\n");
+  EXPECT_THAT(serve().err, HasSubstr("16 to 256"));
 }
 
 TEST_F(LifecycleTest, WhatIsWrongIsSaidAtTheStart) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 
 int PortOf(const nlohmann::json& address) {
   const auto text = address.get<std::string>();
+  if (text.starts_with("unix:")) return 0;
   return std::stoi(text.substr(text.rfind(':') + 1));
 }
 
@@ -69,6 +71,17 @@ Socket::Socket(int port, int family, const std::string& source)
                          ? ::connect(fd_, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6))
                          : ::connect(fd_, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4));
   if (failed != 0) ::close(std::exchange(fd_, -1));
+}
+
+Socket::Socket(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const timeval patience{20, 0};
+  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    ::close(std::exchange(fd_, -1));
+  }
 }
 
 Socket::~Socket() {
@@ -169,6 +182,22 @@ std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
   return all + arguments;
 }
 
+std::vector<std::string> WithLedger(const Scratch& scratch,
+                                    const std::vector<std::string>& arguments) {
+  const auto given = std::ranges::find(arguments, "--ledger");
+  if (given == arguments.end()) return arguments;
+  const std::string& ledger = *(given + 1);
+  // Tests of one folder have ledgers of several kinds for one key: each has a mark of its own.
+  const std::vector<std::string> all = WithDefaults({"--ledger-mark", ledger + ".mark"}, arguments);
+  if (!std::filesystem::exists(ledger) && ledger.find("://") == std::string::npos) {
+    const Outcome made =
+        RunLucid({"ledger", "init", scratch / "run", "--ledger", ledger, "--key-file",
+                  scratch / "key", "--ledger-mark", ledger + ".mark"});
+    EXPECT_EQ(made.code, 0) << made;
+  }
+  return all;
+}
+
 ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::string>& arguments,
                              const RunOptions& options)
     : ready_file_([&] {
@@ -177,7 +206,8 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
       }()),
       process_(std::vector<std::string>{"serve", scratch / "run", "--key-file", scratch / "key",
                                         "--unchecked", "--ready-file", ready_file_} +
-                   WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments),
+                   WithDefaults({"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"},
+                                WithLedger(scratch, arguments)),
                options) {
   const bool ready =
       WaitFor([&] { return std::filesystem::exists(ready_file_) || process_.Ended(); }, 30);
@@ -188,7 +218,7 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
   }
   const nlohmann::json addresses = ReadJson(ready_file_);
   port_ = PortOf(addresses["listen"]);
-  admin_port_ = PortOf(addresses["admin"]);
+  if (addresses.contains("admin")) admin_port_ = PortOf(addresses["admin"]);
 }
 
 Reply ServerProcess::Ask(const std::string& request) const {

@@ -24,11 +24,12 @@ std::ostream& operator<<(std::ostream& out, const Reply& reply);
 // and budgets; with what stands around it. Empty: none.
 std::string SecretIn(std::string text);
 
-// A TCP connection to loopback. Reads give up after 20 s.
+// A TCP connection to loopback, or one to a Unix socket. Reads give up after 20 s.
 class Socket {
  public:
   // source: the address that it comes from, of 127.0.0.0/8; empty: 127.0.0.1, or ::1.
   explicit Socket(int port, int family = AF_INET, const std::string& source = "");
+  explicit Socket(const std::string& path);
   ~Socket();
   Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&&) = delete;
@@ -58,6 +59,10 @@ std::string PredictBody(const std::vector<std::pair<double, double>>& rows);
 // `arguments`, and before them those of `defaults` (name, value, ...) that they do not name.
 std::vector<std::string> WithDefaults(const std::vector<std::string>& defaults,
                                       const std::vector<std::string>& arguments);
+
+// Makes the ledger that the arguments name, if it is a file that is not there; and names its mark.
+std::vector<std::string> WithLedger(const Scratch& scratch,
+                                    const std::vector<std::string>& arguments);
 
 class ServerProcess {
  public:

@@ -41,9 +41,13 @@ class GuardKey {
   // Reads the file, or creates it with mode 0600. Errors: a file that others may read, or that is
   // not what Create writes; kIo.
   static Result<GuardKey> LoadOrCreate(const std::string& path);
+  // Reads the file. Errors: also one that is not there.
+  static Result<GuardKey> Load(const std::string& path);
   static GuardKey Random();  // of this process only
 
   std::span<const std::uint8_t, 32> bytes() const { return bytes_; }
+  // Says which key it is, and nothing about it: a keyed hash. A ledger notes it.
+  std::array<std::uint8_t, 16> Name() const;
   ~GuardKey();  // wipes it
   GuardKey(const GuardKey&) = default;
   GuardKey& operator=(const GuardKey&) = default;

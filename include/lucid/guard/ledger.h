@@ -12,11 +12,16 @@
 // draws on, and the overall one, which every answer new to all of them draws on (clients that
 // collude learn nothing from a second copy).
 //
-// A charge takes the same steps and writes the same pages whatever becomes of it, so that how long
-// it takes tells nobody whether a budget is spent, or what other accounts have paid for.
+// A charge takes the same steps whatever becomes of it, so that how long it takes tells nobody
+// whether a budget is spent, or what other accounts have paid for.
 //
 // Amounts are whole multiples of 2^-40, costs rounded up and budgets down: no sum drifts.
-// Replicas cannot share a ledger; each with its own has its own budget (docs/threat_model.md).
+//
+// A ledger is a SQLite file, which one process has for itself, or it is kept by a PostgreSQL
+// server, where any number of replicas charge it. A ledger is made once, by Create, and never
+// because it is missing: a budget that begins again is a promise that is broken. So that a restored
+// copy is noticed, a server counts its commits twice: in the ledger, and in a file of its own, its
+// mark.
 #pragma once
 
 #include <array>
@@ -55,10 +60,33 @@ class EpsilonUnits {
   std::int64_t count_ = 0;
 };
 
+// 16 bytes that name a ledger, a server that charges one, or a guard's key (GuardKey::Name).
+using LedgerName = std::array<std::uint8_t, 16>;
+
 struct LedgerOptions {
-  std::string path;
+  // A SQLite file, or "postgresql://USER@HOST:PORT/DATABASE" as libpq reads it, without a password:
+  // that belongs into a file (~/.pgpass, PGPASSFILE), where no list of processes shows it.
+  std::string location;
   Digest population;                           // of the run that is served
+  LedgerName guard_key{};                      // whose answers are charged (GuardKey::Name)
   std::optional<EpsilonUnits> overall_budget;  // none: only accounts are limited
+  std::string mark;                            // file; empty: no restored copy is noticed
+};
+
+// What an operator is shown of a ledger.
+struct LedgerView {
+  LedgerName id{};
+  std::optional<LedgerName> merged_into;  // it is closed
+  std::vector<LedgerName> guard_keys;
+  std::vector<std::pair<LedgerName, std::int64_t>> servers;  // and how often each committed
+  EpsilonUnits spent;                                        // of all accounts together
+  std::int64_t answers = 0;
+  struct Account {
+    std::string name;
+    EpsilonUnits spent;
+    std::int64_t answers = 0;
+  };
+  std::vector<Account> accounts;  // by name
 };
 
 class Ledger {
@@ -74,9 +102,20 @@ class Ledger {
   // answer must be drawn at epsilon 0.
   using Outcome = Result<std::vector<Budget>>;
 
-  // Creates the file, or goes on with it. Errors: as Database::Open; kMismatch: of another
-  // population.
+  // Makes a new one. Errors: there is one already; the mark says that there was one.
+  static Status Create(const LedgerOptions& options);
+  // Errors: kInvalidInput: there is none, or it was merged into another; kMismatch: of another
+  // population; charged under other guard keys only; not what the mark saw last, so that charges
+  // would be forgotten; anything else is the file's or the server's.
   static Result<Ledger> Open(const LedgerOptions& options);
+  // Answers of options.guard_key, too, may be charged to it from here on.
+  static Status AllowKey(const LedgerOptions& options);
+  static Result<LedgerView> Look(const std::string& location, const Digest& population);
+  // Closes the ledger `from` and adds its charges to `into`, one that is in both once. May be
+  // called again after it was stopped; until it has ended `into` has some of them. Both are of this
+  // population.
+  static Status Merge(const std::string& from, const std::string& into, const Digest& population);
+
   ~Ledger();  // finishes what waits
   Ledger(Ledger&&) noexcept;
   Ledger& operator=(Ledger&&) noexcept;
@@ -90,7 +129,7 @@ class Ledger {
   // Does the same and waits for the commit.
   Outcome Charge(Request request);
   // Writes as much as a request for one answer and charges nothing: could one be paid for now?
-  // Otherwise as Charge.
+  // Otherwise as Charge. Reads what other servers have charged for totals().
   void Probe(std::function<void(const Status&)> done);
   // Waits until every `done` has returned, and what it held is gone: from here on nothing that it
   // called is used by the ledger's thread. Not within a `done`.
@@ -105,7 +144,8 @@ class Ledger {
     std::optional<EpsilonUnits> overall_budget;
     std::vector<std::pair<std::string, Balance>> accounts;  // by name
   };
-  // The state after the last commit. It is for operators only. Thread-safe and cheap, because it is
+  // The state after the last commit; what other servers have charged, as of the last charge to the
+  // same account or the last Probe. It is for operators only. Thread-safe and cheap, because it is
   // kept in memory.
   Totals totals() const;
   Balance BalanceOf(const std::string& account) const;

@@ -65,17 +65,25 @@ struct ServeOptions {
   WantedPromise promise = WantedPromise::kWhatever;
   std::string name = "lucid";
   GuardOptions guard;
-  std::string key_file;  // of the guard; created on first use
+  std::string key_file;  // of the guard; created on first use, unless a ledger is charged
 
   std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
-  std::string admin = "127.0.0.1:8081";   // empty: none
-  std::vector<std::string> admin_hosts;   // names of the admin port beside localhost and addresses
-  bool insecure_listen = false;           // other machines may connect without API keys and TLS
-  std::string api_keys;                   // empty: everybody is the client "anonymous"
-  std::string tls_certificate, tls_key;   // PEM; both or none
+  // Or "unix:/PATH", a socket that only this user may connect to; empty: none.
+  std::string admin = "127.0.0.1:8081";
+  std::string admin_token;  // a file whose one line the admin port asks for; empty: nothing is
+  std::vector<std::string> admin_hosts;  // names of the admin port beside localhost and addresses
+  bool insecure_listen = false;          // other machines may connect without API keys and TLS
+  std::string api_keys;                  // empty: everybody is the client "anonymous"
+  std::string tls_certificate, tls_key;  // PEM; both or none
+  std::string tls_client_ca;  // PEM: clients need a certificate of these; empty: they need none
 
-  // Required if guard.epsilon > 0, unless the run keeps the promise `full`, which needs none.
+  // A SQLite file or postgresql://..., made by Ledger::Create. Required if guard.epsilon > 0,
+  // unless the run keeps the promise `full`, which needs none. It is not opened where nothing needs
+  // it.
   std::string ledger;
+  // Where this server remembers which ledger it charged, and how far: by it a restored copy is
+  // noticed (LedgerOptions::mark). None: key_file with ".ledger" behind it.
+  std::optional<std::string> ledger_mark;
   std::optional<double> budget;  // epsilon in total; none: counted, not limited
   MemoKind memo = MemoKind::kStateless;
   std::string memo_file;                // of the dictionary
@@ -100,8 +108,8 @@ using LogSink = std::function<void(std::string_view lines)>;
 class Server {
  public:
   // Everything is loaded and checked, and both sockets listen, but nothing is answered yet. Raises
-  // this process's limit of open files to what limits.connections needs. The guard's key, ledger
-  // and dictionary are created last, when nothing else can go wrong.
+  // this process's limit of open files to what limits.connections needs. The guard's key and the
+  // dictionary are created last, when nothing else can go wrong; a ledger never.
   static Result<Server> Open(const ServeOptions& options, LogSink log);
   ~Server();
   Server(Server&&) noexcept;
