@@ -213,7 +213,17 @@ std::vector<std::string> Advice(const std::string& run, const Manifest& manifest
 }
 
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
+  if (!session.Speaks()) {
+    LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run));
+    LUCID_TRY(HelpBounds(ensemble, *session.team, session.threads, session.stop));
+    return kDone;
+  }
   LUCID_ASSIGN(CertifyOptions options, OptionsOf(session, arguments));
+  if (session.team != nullptr && session.team->size() > 1 &&
+      arguments.engine == NameOf(Engine::kMilp)) {
+    return InvalidInput("--engine milp works in one process: start it without mpirun");
+  }
+  options.bound().team = session.team.get();
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
   options.bound().journal = JournalPath(path);
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
@@ -291,6 +301,17 @@ void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
           "native: MiB for regions that wait; beyond, the bound gets looser (default: 1024)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->group("native");
+  command
+      .add_option("--width", native.width,
+                  "native: take so many times as many regions at once, for so many times as many "
+                  "processes (docs/cluster.md)")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str()
+      ->group("native");
+  command
+      .add_option("--work-log", native.work_log,
+                  "native: CSV of what every task took, for tools/cluster_curve")
+      ->group("native");
 }
 
 void AddMilpOptions(CLI::App& command, BoundArguments& arguments) {
@@ -325,7 +346,7 @@ void AddBoundCommand(CLI::App& root, Session& session) {
       root, session, "bound", "Computes the certificate: an upper bound of beta for every class",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
       "run && lucid bound run --time-limit 1m",
-      [&session, arguments] { return RunBound(session, *arguments); });
+      [&session, arguments] { return RunBound(session, *arguments); }, Processes::kSeveral);
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command->add_option("--out", arguments->out, "The certificate (default: RUN/certificate.json)");
   command->add_option("--class", arguments->label, "Only this class (the others stay unknown)")

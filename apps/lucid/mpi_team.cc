@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <list>
 #include <mutex>
+#include <stop_token>
+#include <string_view>
 #include <thread>
 
+#include "command.h"
 #include "join_team.h"
 
 namespace lucid::app {
@@ -120,6 +125,33 @@ class MpiTeam final : public Team {
   bool over_ = false;
 };
 
+// Ends this process if the processes of the job have not met in time: MPI waits for ever for one
+// that has died before.
+class MeetingGuard {
+ public:
+  MeetingGuard() : thread_([](const std::stop_token& met) { Watch(met); }) {}
+
+ private:
+  static void Watch(const std::stop_token& met) {
+    int seconds = 300;
+    if (const char* const text = std::getenv("LUCID_MPI_TIMEOUT")) {
+      std::from_chars(text, text + std::string_view(text).size(), seconds);
+    }
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, met, std::chrono::seconds(seconds),
+                                           [] { return false; });
+    if (met.stop_requested()) return;
+    Complain(
+        fmt::format("lucid: the processes of this job have not met within {} s (one may have died, "
+                    "or cannot be reached): start the job again; LUCID_MPI_TIMEOUT=SECONDS waits "
+                    "longer",
+                    seconds));
+    std::_Exit(kBadInput);
+  }
+  std::jthread thread_;
+};
+
 bool StartedByMpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
     if (std::getenv(name) != nullptr) return true;
@@ -132,6 +164,7 @@ bool StartedByMpi() {
 Result<std::unique_ptr<Team>> JoinTeam(int& processes_here) {
   processes_here = 1;
   if (!StartedByMpi()) return std::unique_ptr<Team>();
+  const MeetingGuard guard;
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (provided < MPI_THREAD_SERIALIZED) {

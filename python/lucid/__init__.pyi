@@ -125,7 +125,6 @@ class Server:
                  key_file: Optional[Path] = ..., api_keys: Optional[Path] = ...,
                  tls_certificate: Optional[Path] = ..., tls_key: Optional[Path] = ...,
                  ledger: Optional[Path] = ...,
-          ledger_mark: Optional[Path] = ...,
                  ledger_mark: Optional[Path] = ..., budget: Optional[float] = ...,
                  rate: Optional[float] = ..., latency_floor: Optional[float] = ...,
                  threads: Optional[int] = ...) -> None: ...
@@ -150,9 +149,8 @@ def serve(run: Path, guard: _Guard = ..., epsilon: float = ..., *, listen: str =
           unchecked: Optional[bool] = ..., name: str = ..., key_file: Optional[Path] = ...,
           api_keys: Optional[Path] = ..., tls_certificate: Optional[Path] = ...,
           tls_key: Optional[Path] = ..., ledger: Optional[Path] = ...,
-          ledger_mark: Optional[Path] = ...,
-          budget: Optional[float] = ..., rate: Optional[float] = ...,
-          latency_floor: Optional[float] = ..., threads: Optional[int] = ...) -> Server: ...
+          ledger_mark: Optional[Path] = ..., budget: Optional[float] = ...,
+          rate: Optional[float] = ..., latency_floor: Optional[float] = ..., threads: Optional[int] = ...) -> Server: ...
 def fit(csv: Path, label: str, run: Path, *, unit: Optional[str] = ...,
         promise: Optional[_Promise] = ..., missing: Optional[_Missing] = ...,
         declared: Optional[Path] = ..., ignore: Optional[Iterable[str]] = ...,

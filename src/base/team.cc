@@ -1,11 +1,52 @@
 #include "lucid/base/team.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "lucid/base/digest.h"
+#include "lucid/base/version.h"
+
 namespace lucid {
 namespace {
+
+// A core that has nothing else to do looks so often without a pause, some 100 us, then every 50 us,
+// and after some 20 ms every half of a millisecond.
+constexpr int kLooksAtOnce = 200, kLooksSoon = 400;
+constexpr auto kSoon = std::chrono::microseconds(50), kBusy = std::chrono::microseconds(100);
+constexpr auto kLater = std::chrono::microseconds(500);
 
 constexpr char kGaveUp = 'G';  // first byte of the message; no other message begins with it
 
 }  // namespace
+
+ProgramTag ProgramTag::OfThisProcess() {
+  const Result<Digest> digest = Sha256OfFile("/proc/self/exe");
+  return {std::string(Version()), digest.ok() ? digest->Hex() : std::string(BuildInfo())};
+}
+
+Status CheckLeadersProgram(const ProgramTag& leader) {
+  const ProgramTag own = ProgramTag::OfThisProcess();
+  if (leader.version == own.version && leader.digest == own.digest) return Ok();
+  return Mismatch(fmt::format("the program here is lucid {} and not the leader's build of {}",
+                              own.version,
+                              leader.version.empty() ? "an unknown version" : leader.version));
+}
+
+void TeamPause::Wait(bool busy) {
+  looks_ = std::min(looks_ + 1, kLooksAtOnce + kLooksSoon);
+  if (looks_ == kLooksAtOnce + kLooksSoon) {
+    std::this_thread::sleep_for(kLater);
+  } else if (busy) {
+    std::this_thread::sleep_for(kBusy);
+  } else if (looks_ > kLooksAtOnce) {
+    std::this_thread::sleep_for(kSoon);
+  } else {
+    std::this_thread::yield();
+  }
+}
 
 std::string GivingUp(const Team& helper, const Error& reason) {
   std::string bytes(1, kGaveUp);

@@ -90,7 +90,8 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
   Certificate& certificate = summary.certificate;
   const int threads = options.bound().threads;
   LUCID_ASSIGN(const MemberBounds members,
-               BoundMembers(ensemble, certificate.member_error, threads, progress, stop));
+               BoundMembers(ensemble, certificate.member_error, threads, progress, stop,
+                            options.bound().team));
   if (options.index) {
     LUCID_ASSIGN(const MemberIndex index,
                  MemberIndex::Build(ensemble, members.upper, certificate.member_error, threads));

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "base/parallel.h"
-#include "lucid/base/version.h"
 
 namespace lucid {
 namespace {
@@ -78,16 +77,11 @@ Result<std::optional<Secret>> SecretFromHex(const std::string& text) {
   return std::optional<Secret>(Secret(std::span<const std::uint8_t, 32>(bytes->bytes)));
 }
 
-// Of the file that this process runs: equal versions may be different builds.
-std::string ProgramDigest() {
-  const Result<Digest> digest = Sha256OfFile("/proc/self/exe");
-  return digest.ok() ? digest->Hex() : BuildInfo();
-}
-
 std::string TicketMessage(const Job& job) {
   const RunKeys& keys = job.keys;
-  const nlohmann::json ticket = {{"version", Version()},
-                                 {"program", ProgramDigest()},
+  const ProgramTag program = ProgramTag::OfThisProcess();
+  const nlohmann::json ticket = {{"version", program.version},
+                                 {"program", program.digest},
                                  {"seed", keys.seed},
                                  {"secret", keys.secret ? Hex(keys.secret->bytes()) : ""},
                                  {"run_key", job.spec.run_key.Hex()},
@@ -164,10 +158,7 @@ Result<JobTicket> ReadTicket(const std::string& bytes) {
   if (bytes.empty() || bytes[0] != kTicket) return InternalError("the leader's first word is none");
   const nlohmann::json json = nlohmann::json::parse(bytes.substr(1), nullptr, false);
   if (!json.is_object()) return Mismatch("the leader runs another program");
-  if (json.value("version", "") != Version() || json.value("program", "") != ProgramDigest()) {
-    return Mismatch(fmt::format("the program here is lucid {} and not the leader's build of {}",
-                                Version(), json.value("version", "an unknown version")));
-  }
+  LUCID_TRY(CheckLeadersProgram({json.value("version", ""), json.value("program", "")}));
   JobTicket ticket;
   ticket.keys.seed = json.value("seed", std::uint64_t{0});
   LUCID_ASSIGN(ticket.keys.secret, SecretFromHex(json.value("secret", "")));

@@ -2,60 +2,19 @@
 // not depend on how many there are. tests/e2e/team_test.cc tries real processes under mpirun.
 #include <gmock/gmock.h>
 
-#include <deque>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 
 #include "base/files.h"
 #include "ensemble/test_support.h"
 #include "lucid/ensemble/ensemble.h"
+#include "support/local_team.h"
 #include "support/scratch_folder.h"
 
 namespace lucid {
 namespace {
 
 using testing::HasSubstr;
-
-// The mail of all.
-struct Post {
-  explicit Post(int size) : boxes(static_cast<std::size_t>(size)) {}
-  std::mutex mutex;
-  std::vector<std::deque<TeamMessage>> boxes;
-  bool over = false;
-};
-
-class LocalTeam final : public Team {
- public:
-  LocalTeam(Post& post, int rank) : post_(post), rank_(rank) {}
-  ~LocalTeam() override {
-    std::lock_guard lock(post_.mutex);
-    if (rank_ == 0) post_.over = true;
-  }
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(post_.boxes.size()); }
-  std::string name() const override { return "rank " + std::to_string(rank_); }
-  void Send(int to, std::string bytes) override {
-    std::lock_guard lock(post_.mutex);
-    post_.boxes[static_cast<std::size_t>(to)].push_back({rank_, std::move(bytes)});
-  }
-  std::optional<TeamMessage> Receive() override {
-    std::lock_guard lock(post_.mutex);
-    auto& box = post_.boxes[static_cast<std::size_t>(rank_)];
-    if (box.empty()) return std::nullopt;
-    TeamMessage message = std::move(box.front());
-    box.pop_front();
-    return message;
-  }
-  bool is_over() override {
-    std::lock_guard lock(post_.mutex);
-    return post_.over;
-  }
-
- private:
-  Post& post_;
-  const int rank_;
-};
 
 class TeamTraining : public testing::Test {
  protected:

@@ -8,7 +8,8 @@
 namespace lucid {
 
 Result<std::vector<ProofClosing>> BoundEachMember(const Network& network, const Members& members,
-                                                  std::int32_t label, double member_error,
+                                                  MemberRange range, std::int32_t label,
+                                                  double member_error,
                                                   int threads, bool flat,
                                                   const std::function<void(std::int64_t)>& done,
                                                   std::stop_token stop) {
@@ -16,18 +17,18 @@ Result<std::vector<ProofClosing>> BoundEachMember(const Network& network, const 
   const auto workers = region_search::MakeWorkers(network, label, threads);
   for (const auto& worker : workers) worker->domain = worker->ladder.lines().Enter(domain);
   const std::int32_t classes = static_cast<std::int32_t>(network.architecture.classes());
-  std::vector<ProofClosing> claims(static_cast<std::size_t>(members.count() * (classes - 1)));
+  std::vector<ProofClosing> claims(static_cast<std::size_t>((range.to - range.from) * (classes - 1)));
   std::atomic<std::int64_t> count = 0;
-  LUCID_TRY(ParallelFor(members.count(), threads, stop, [&](std::int64_t i, int w) {
+  LUCID_TRY(ParallelFor(range.to - range.from, threads, stop, [&](std::int64_t i, int w) {
     region_search::Worker& worker = *workers[w];
-    members.CopyParameters(i, worker.parameters);
+    members.CopyParameters(range.from + i, worker.parameters);
     const std::int64_t so_far = ++count;
     if (w == 0 && done) done(so_far);
     const auto pair = worker.ladder.lines().Enter(*worker.domain, worker.parameters);
     auto* claim = claims.data() + i * (classes - 1);
     for (std::int32_t other = 0; other < classes; ++other) {
       if (other == label) continue;
-      claim->member = static_cast<std::int32_t>(i);
+      claim->member = static_cast<std::int32_t>(range.from + i);
       claim->other = other;  // by default it says that there is no input
       if (pair) {
         Multipliers multipliers;

@@ -40,6 +40,10 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
     return Refuse("attack-climbs", *attack_climbs, "at least 0");
   }
   if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
+  if (width < 1 || width > 4096) return Refuse("width", width, "from 1 to 4096");
+  if (!work_log.empty() && team != nullptr && team->size() > 1) {
+    return InvalidInput("--work-log is written by one process: start it without mpirun");
+  }
   if (decide && !(*decide >= 0 && std::isfinite(*decide))) {
     return Refuse("decide", *decide, "a finite number from 0 on");
   }
@@ -47,9 +51,10 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
 }
 
 std::string NativeBoundOptions::Canonical() const {
-  return fmt::format("native domain={} gap={} seed={} proof={}{}", NameOf(domain), HexText(gap),
+  return fmt::format("native domain={} gap={} seed={} proof={}{}{}", NameOf(domain), HexText(gap),
                      seed, proof.empty() ? "no" : "yes",
-                     decide ? " decide=" + HexText(*decide) : std::string());
+                     decide ? " decide=" + HexText(*decide) : std::string(),
+                     width == 1 ? std::string() : fmt::format(" width={}", width));
 }
 
 }  // namespace lucid

@@ -9,6 +9,7 @@ CloserSearch::CloserSearch(const Network& network, std::int64_t members,
                            const RegionSearchOptions& options, const RegionWork& work,
                            const WorkerTeam& team, RegionBook& book, Calls calls)
     : network_(network),
+      width_(options.width),
       work_(work),
       team_(team),
       book_(book),
@@ -26,12 +27,10 @@ void CloserSearch::Count(const RegionPair& pair) {
 }
 
 Result<bool> CloserSearch::Bound(std::vector<CloserBox>& boxes) const {
-  return team_.ForEach(boxes.size(), [&](std::size_t i, Worker& worker) {
-    work_.BoundCloser(boxes[i], worker, [&] {
-      if (&worker == &team_.first()) calls_.report();  // one look may take a minute
-      return work_.Expired();
-    });
-  });
+  std::vector<CloserTask> tasks;
+  tasks.reserve(boxes.size());
+  for (CloserBox& box : boxes) tasks.push_back({&box});
+  return team_.Do(tasks);
 }
 
 Result<bool> CloserSearch::LookAtHardPairs() {
@@ -130,7 +129,7 @@ double& CloserSearch::Unreached(const RegionPair& pair) {
 Result<bool> CloserSearch::Round() {
   std::vector<RegionNode> nodes;
   const std::vector<RegionNode>& open = book_.state.open;
-  while (nodes.size() < kCloserRound && !open.empty() && open.front().closer &&
+  while (nodes.size() < kCloserRound * width_ && !open.empty() && open.front().closer &&
          open.front().bound > work_.target) {
     nodes.push_back(book_.Pop());
     book_.FindReasons(nodes.back());

@@ -59,6 +59,7 @@ class CloserSearch {
   double& Unreached(const RegionPair& pair);
 
   const Network& network_;
+  const std::size_t width_;
   const RegionWork& work_;
   const WorkerTeam& team_;
   RegionBook& book_;

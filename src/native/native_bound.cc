@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "attack/witness.h"
 #include "base/files.h"
 #include "lucid/native/bound.h"
+#include "native/bound_team.h"
 #include "native/engine.h"
 #include "native/engine_networks.h"
 #include "native/guard_proof.h"
@@ -92,6 +94,8 @@ class NativeBound {
           "the network's outputs may overflow or be no numbers, so nothing can be proved of it");
     }
     domain_ = Domain::Of(options_.domain, ensemble_.manifest().schema);
+    LUCID_ASSIGN(team_, GatherForBounds(options_.team, ensemble_, stop_));
+    if (team_) stop_ = team_->stop();
     LUCID_TRY(OpenJournal());
     LUCID_ASSIGN(certificate.member_error,
                  LargestError(EnsembleMembers(ensemble_), options_.threads));
@@ -113,6 +117,9 @@ class NativeBound {
       journal_.proof_parts = proof_->seals();
     }
     if (keeps) LUCID_TRY(journal_.Save(options_.journal, Key()));
+    if (!options_.work_log.empty()) {
+      LUCID_TRY(WriteFileAtomically(options_.work_log, work_log_, kForEverybody));
+    }
     if (finished && !options_.journal.empty()) {
       std::error_code ignored;  // a journal that was never written
       std::filesystem::remove(options_.journal, ignored);
@@ -218,6 +225,14 @@ class NativeBound {
     search.domain = &*domain_;
     search.flat = ensemble_.network().architecture.layers().size() == 1;
     search.proof = proof_ ? &proof_->writer() : nullptr;
+    search.team = team_.get();
+    search.width = static_cast<std::size_t>(options_.width);
+    if (!options_.work_log.empty()) {
+      search.work_log = [this, last = Clock::now()](const TaskTimes& times) mutable {
+        LogWork(times, SecondsSince(last));
+        last = Clock::now();
+      };
+    }
     double latest = bound.beta_upper;  // proved by now
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
       latest = std::min(latest, upper);
@@ -288,6 +303,19 @@ class NativeBound {
     progress_({fmt::format("class {}", label), "regions", regions, 0, 0, detail});
   }
 
+  // A line for what the search did between two lists of tasks, and one for each task.
+  void LogWork(const TaskTimes& times, double seconds) {
+    if (work_log_.empty()) work_log_ = "list,kind,seconds,bytes_asked,bytes_answered\n";
+    ++lists_;
+    std::string lines;
+    for (const TaskTimes::Task& task : times.tasks) {
+      seconds -= task.seconds;
+      lines += fmt::format("{},{},{:.7f},{},{}\n", lists_, times.kind, task.seconds, task.asked,
+                           task.answered);
+    }
+    work_log_ += fmt::format("{},leader,{:.7f},0,0\n", lists_, std::max(seconds, 0.0)) + lines;
+  }
+
   static void Conclude(const RegionSearchSummary& summary, ClassBound& bound) {
     bound.status = StatusOf(bound, summary.verdict.finished());
     bound.counters = {{"members_pruned_by_screen", summary.pruned_by_screen},
@@ -302,11 +330,14 @@ class NativeBound {
   const Ensemble& ensemble_;
   const NativeBoundOptions& options_;
   const ProgressCallback& progress_;
-  const std::stop_token stop_;
+  std::stop_token stop_;
   const EngineNetworks networks_;
+  std::unique_ptr<TaskTeam> team_;
   NativeJournal journal_;
   std::optional<Domain> domain_;
   std::optional<ProofParts> proof_;
+  std::string work_log_;
+  std::int64_t lists_ = 0;
 };
 
 }  // namespace
@@ -314,29 +345,6 @@ class NativeBound {
 Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
                                   const ProgressCallback& progress, std::stop_token stop) {
   return NativeBound(ensemble, options, progress, std::move(stop)).Run();
-}
-
-Result<MemberBounds> BoundMembers(const Ensemble& ensemble, double member_error, int threads,
-                                  const ProgressCallback& progress, std::stop_token stop) {
-  const EngineNetworks networks(ensemble);
-  const Members& members = networks.members();
-  const bool flat = ensemble.network().architecture.layers().size() == 1;
-  MemberBounds bounds;
-  const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
-  for (std::int32_t label = 0; label < classes; ++label) {
-    const auto done = [&](std::int64_t count) {
-      if (!progress) return;
-      progress(
-          {"index", "bounds", label * members.count() + count, classes * members.count(), 0, ""});
-    };
-    BoxProof& proof = bounds.proofs.emplace_back();
-    LUCID_ASSIGN(proof.claims, BoundEachMember(networks.network(), members, label, member_error,
-                                               threads, flat, done, stop));
-    const Domain box = Domain::Of(DomainKind::kBox, ensemble.manifest().schema);
-    LUCID_TRY(ConfirmClaims(ensemble, box, label, member_error, threads, stop, proof));
-    bounds.upper.push_back(UpperOfMembers(proof.claims, members.count(), classes));
-  }
-  return bounds;
 }
 
 Result<Digest> WriteGuardProof(const std::string& path, const Certificate& certificate,

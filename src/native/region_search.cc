@@ -33,12 +33,14 @@ class RegionSearch {
         witnesses_(witnesses),
         work_(network, members, label, member_error, options),
         cutter_(work_, network, label, options),
-        team_(network, label, options, work_),
+        team_(network, members, label, member_error, options, work_, cutter_),
         book_(options, label, work_, team_.first()),
         state_(book_.state),
         closer_(network, members.count(), options, work_, team_, book_,
                 {[this](const std::vector<RegionPair>& pairs) { return AttackMembers(pairs); },
-                 [this] { return witnesses_.beta_lower(); }, [this] { Report(); }}) {}
+                 [this] { return witnesses_.beta_lower(); }, [this] { Report(); }}) {
+    team_.SetMeanwhile([this] { Report(); });
+  }
 
   Result<RegionSearchSummary> Run(const std::string& saved) {
     SetTarget();
@@ -107,13 +109,10 @@ class RegionSearch {
   // False: out of time, and all pairs wait as before.
   Result<bool> Screen() {
     RegionNode whole = book_.Pop();
-    for (const auto& worker : team_.all())
-      worker->domain = worker->ladder.lines().Enter(whole.region);
     std::vector<Outcome> pairs;
     pairs.reserve(whole.alive.size());
     for (const RegionPair& pair : whole.alive) pairs.push_back({pair, true});
-    LUCID_ASSIGN(const bool done, BoundOverDomain(whole.region, pairs));
-    for (const auto& worker : team_.all()) worker->domain.reset();
+    LUCID_ASSIGN(const bool done, BoundOverDomain(pairs));
     if (!done) {
       book_.Push(std::move(whole));
       return false;
@@ -134,25 +133,29 @@ class RegionSearch {
     book_.Push(std::move(root));
     return true;
   }
-  Result<bool> BoundOverDomain(const Region& root, std::vector<Outcome>& pairs) {
-    LUCID_ASSIGN(const bool done, team_.InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
-      work_.BoundQuickly(outcome, *worker.domain, worker);
-    }));
+  // Intervals for all, then lines for those that are left. Requires: the search begins.
+  Result<bool> BoundOverDomain(std::vector<Outcome>& pairs) {
+    LUCID_ASSIGN(const bool done, BoundOverDomain(pairs, PairsTask::How::kIntervals));
     if (!done) return false;
-    return team_.InChunks(pairs, [&](Outcome& outcome, Worker& worker) {
-      if (!outcome.alive) return;
-      Multipliers multipliers;
-      outcome =
-          work_.BoundPair(outcome.pair, multipliers, work_.Steps(root), *worker.domain, worker);
-    });
+    return BoundOverDomain(pairs, PairsTask::How::kLinesOverDomain);
+  }
+  Result<bool> BoundOverDomain(std::vector<Outcome>& pairs, PairsTask::How how) {
+    std::vector<PairsTask> tasks;
+    for (Outcome& outcome : pairs) {
+      if (!outcome.alive) continue;
+      if (tasks.empty() || tasks.back().outcomes.size() == kChunk) tasks.push_back({how, {}});
+      tasks.back().outcomes.push_back(&outcome);
+    }
+    return team_.Do(tasks);
   }
 
   // The regions of largest bound are cut in two. False: out of time, and they wait again.
   Result<bool> Round() {
     std::vector<RegionNode> nodes;
     std::size_t pairs = 0;
-    const std::size_t most = std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound);
-    while (nodes.size() < most && pairs < kRoundPairs && !state_.open.empty() &&
+    const std::size_t most =
+        std::clamp<std::size_t>(state_.open.size() / 4, 1, kRound * options_.width);
+    while (nodes.size() < most && pairs < kRoundPairs * options_.width && !state_.open.empty() &&
            state_.open.front().bound > work_.target && !state_.open.front().closer) {
       nodes.push_back(book_.Pop());
       book_.FindReasons(nodes.back());
@@ -160,9 +163,9 @@ class RegionSearch {
       pairs += nodes.back().alive.size();
     }
     std::vector<Expansion> expansions(nodes.size());
-    LUCID_ASSIGN(bool done, team_.ForEach(nodes.size(), [&](std::size_t i, Worker& worker) {
-      expansions[i] = cutter_.Expand(nodes[i], worker);
-    }));
+    std::vector<ExpandTask> tasks;
+    for (std::size_t i = 0; i < nodes.size(); ++i) tasks.push_back({&nodes[i], &expansions[i]});
+    LUCID_ASSIGN(bool done, team_.Do(tasks));
     if (done) {
       LUCID_ASSIGN(done, BoundOthers(nodes, expansions));
     }
@@ -191,16 +194,17 @@ class RegionSearch {
     if (!options_.improve_witnesses || options_.most_climbs == 0) return true;
     std::set<std::int32_t> members;
     for (const RegionPair& pair : pairs) members.insert(pair.member);
-    std::vector<std::int32_t> tasks(members.begin(), members.end());
+    std::vector<std::int32_t> attacked(members.begin(), members.end());
     const auto worst = std::ranges::max_element(pairs, {}, &RegionPair::bound);
-    tasks.insert(tasks.end(), kAttacksOnWorst - 1, worst->member);
-    std::vector<AttackResult> found(tasks.size());
-    LUCID_ASSIGN(const bool done, team_.ForEach(tasks.size(), [&](std::size_t i, Worker&) {
-      const std::int64_t climbs = std::min(kClimbsAlone, options_.most_climbs);
-      const AttackOptions alone{state_.bounds * kAttacksOnWorst + i, 1,
-                                std::min(kPoolAlone, climbs), climbs, options_.domain};
-      found[i] = AttackMember(network_, members_, label_, tasks[i], alone, options_.stop);
-    }));
+    attacked.insert(attacked.end(), kAttacksOnWorst - 1, worst->member);
+    std::vector<AttackResult> found(attacked.size());
+    std::vector<AttackTask> tasks;
+    const std::int64_t climbs = std::min(kClimbsAlone, options_.most_climbs);
+    for (std::size_t i = 0; i < attacked.size(); ++i) {
+      tasks.push_back({attacked[i], state_.bounds * kAttacksOnWorst + i,
+                       std::min(kPoolAlone, climbs), climbs, &found[i]});
+    }
+    LUCID_ASSIGN(const bool done, team_.Do(tasks));
     for (const AttackResult& one : found) witnesses_.Offer(one.beta_lower, one.witness);
     SetTarget();
     return done;
@@ -209,12 +213,7 @@ class RegionSearch {
   // The pairs that are not the worst, in the children of the chosen cuts.
   Result<bool> BoundOthers(const std::vector<RegionNode>& nodes,
                            std::vector<Expansion>& expansions) {
-    struct Task {
-      Child* child;
-      double bound;  // of the parent
-      std::size_t from, to;
-    };
-    std::vector<Task> tasks;
+    std::vector<PairsTask> tasks;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!expansions[i].cut) continue;
       for (Child& child : expansions[i].cut->children) {
@@ -223,22 +222,19 @@ class RegionSearch {
         for (std::size_t p = 0; p < nodes[i].alive.size(); ++p) {
           if (p != worst) child.others.push_back({nodes[i].alive[p], true});
         }
-        for (std::size_t from = 0; from < child.others.size(); from += kChunk) {
-          tasks.push_back(
-              {&child, nodes[i].bound, from, std::min(from + kChunk, child.others.size())});
+        for (std::size_t p = 0; p < child.others.size(); ++p) {
+          if (p % kChunk == 0) {
+            tasks.push_back({PairsTask::How::kLinesInRegion,
+                             {},
+                             &child.region,
+                             nodes[i].bound,
+                             &child.multipliers});
+          }
+          tasks.back().outcomes.push_back(&child.others[p]);
         }
       }
     }
-    return team_.ForEach(tasks.size(), [&](std::size_t t, Worker& worker) {
-      const Task& task = tasks[t];
-      const auto region = work_.Enter(task.child->region, task.bound, worker);
-      for (std::size_t p = task.from; p < task.to; ++p) {
-        Multipliers multipliers = task.child->multipliers;
-        Outcome& outcome = task.child->others[p];
-        outcome = work_.BoundPair(outcome.pair, multipliers, work_.Steps(task.child->region),
-                                  *region, worker);
-      }
-    });
+    return team_.Do(tasks);
   }
 
   // Puts a region's children in its place.
@@ -356,7 +352,7 @@ class RegionSearch {
   WitnessKeeper& witnesses_;
   RegionWork work_;
   RegionCutter cutter_;
-  const WorkerTeam team_;
+  WorkerTeam team_;
   RegionBook book_;
   RegionState& state_;  // the book's
   CloserSearch closer_;

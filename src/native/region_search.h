@@ -21,6 +21,8 @@
 
 namespace lucid {
 
+class TaskTeam;  // base/task_team.h
+
 // With at most so many inputs only boxes are cut, because deep networks have more phases than
 // inputs. A box with few open neurons left is cut at their phases instead, which settles it. With
 // more inputs both kinds of cuts are tried for the worst pair of a region, and the one that leaves
@@ -31,6 +33,16 @@ inline constexpr std::int64_t kFewInputs = 10;
 // when a witness is above `refuted_above`. (The first is smaller by what recording a bound adds.)
 struct RegionDecision {
   double target = 0, refuted_above = 0;
+};
+
+// What the tasks of one list took.
+struct TaskTimes {
+  std::string kind;
+  struct Task {
+    double seconds = 0;
+    std::size_t asked = 0, answered = 0;  // bytes
+  };
+  std::vector<Task> tasks;
 };
 
 struct RegionSearchOptions {
@@ -51,6 +63,15 @@ struct RegionSearchOptions {
   std::function<Status(const std::string& state)> save;
   double save_every = 30;
   ProofWriter* proof = nullptr;  // optional
+  // Bounds come with their claims although no proof is written here: in a process that helps one
+  // that writes it.
+  bool with_claims = false;
+  std::size_t width = 1;  // NativeBoundOptions::width
+  // Told of every list of tasks: their kind, and for each the seconds it took and the bytes of its
+  // question and answer. Optional; not in a team.
+  std::function<void(const TaskTimes& times)> work_log;
+  // Processes that share the work; null: none. The search is the same, to the bit.
+  TaskTeam* team = nullptr;
   // The hidden layer is the engine's own (engine_networks.h): a proof is of the network without it,
   // whose bounds need no multipliers but lambda.
   bool flat = false;
@@ -81,13 +102,25 @@ Result<RegionSearchSummary> SearchRegions(const Network& network, const Members&
                                           const RegionSearchOptions& options,
                                           WitnessKeeper& witnesses, const std::string& state);
 
-// Of every member and every other class, in this order: a claim about the whole of [0,1]^d, by its
-// linear bounds. Values may be +inf. `flat`: as above. `done` is told how many members are done.
-// kInterrupted when stopped.
+// Some members, by their numbers.
+struct MemberRange {
+  std::int64_t from = 0, to = 0;  // from the first to the one before `to`
+};
+
+// Of every member of the range and every other class, in this order: a claim about the whole of
+// [0,1]^d, by its linear bounds. Values may be +inf. `flat`: as above. `done` is told how many
+// members are done. kInterrupted when stopped.
 Result<std::vector<ProofClosing>> BoundEachMember(
+    const Network& network, const Members& members, MemberRange range, std::int32_t label,
+    double member_error, int threads, bool flat = false,
+    const std::function<void(std::int64_t)>& done = {}, std::stop_token stop = {});
+inline Result<std::vector<ProofClosing>> BoundEachMember(
     const Network& network, const Members& members, std::int32_t label, double member_error,
     int threads, bool flat = false, const std::function<void(std::int64_t)>& done = {},
-    std::stop_token stop = {});
+    std::stop_token stop = {}) {
+  return BoundEachMember(network, members, {0, members.count()}, label, member_error, threads, flat,
+                         done, std::move(stop));
+}
 // U[i]: no x of [0,1]^d with f(x) > U[i] has g_i(x) <= member_error, if the claims are true. At
 // least 0; +inf for a member that some claim is missing of. Requires: at most one claim of a pair.
 std::vector<double> UpperOfMembers(std::span<const ProofClosing> claims, std::int64_t members,

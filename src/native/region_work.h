@@ -32,7 +32,7 @@ class RegionWork {
   bool UsesBands() const { return !options_.flat; }
   // Whether regions are cut at phases, too, from the start: there are too many inputs to cut.
   bool CutsPhases() const { return cut_phases_; }
-  bool WritesProof() const { return options_.proof != nullptr; }
+  bool WritesProof() const { return options_.proof != nullptr || options_.with_claims; }
   bool Expired() const;
   PairQuestion Question(const RegionPair& pair) const {
     return {label_, pair.other, pair.other, member_error_};

@@ -4,10 +4,9 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
 #include <random>
 
-#include "support/command_test.h"
+#include "e2e/team_fixture.h"
 
 namespace lucid::test {
 namespace {
@@ -15,19 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class TeamTest : public CommandTest {
+class TeamTest : public TeamFixture {
  protected:
   TeamTest() { EXPECT_EQ(Run("data synth2d --rows 200 --out points").code, 0); }
-  std::vector<std::string> Team(int processes, const std::string& arguments) const {
-    return Words("--allow-run-as-root --oversubscribe --bind-to none -n " +
-                 std::to_string(processes) + " " LUCID_PROGRAM " " + arguments);
-  }
-  RunOptions Options() const {
-    return {.folder = folder_.path(), .program = LUCID_MPIRUN, .timeout = 300};
-  }
-  Outcome RunTeam(int processes, const std::string& arguments) {
-    return RunLucid(Team(processes, arguments), Options());
-  }
   bool Same(const std::string& a, const std::string& b) {
     return ReadBytes(folder_ / (a + "/ensemble.safetensors")) ==
            ReadBytes(folder_ / (b + "/ensemble.safetensors"));
@@ -57,25 +46,17 @@ TEST_F(TeamTest, WhatIsWrongIsSaidOnce) {
     EXPECT_NE(first, std::string::npos) << words << outcome;
     EXPECT_EQ(first, outcome.err.rfind(words)) << outcome;
   };
-  said_once(RunTeam(2, "bound r"), "'lucid bound' works in one process: start it without mpirun");
+  said_once(RunTeam(2, "report r"), "'lucid report' works in one process: start it without mpirun");
   said_once(RunTeam(3, "train --dada points"), "unknown option '--dada'");
   said_once(RunTeam(3, "train --data nowhere --out r"), "'nowhere' is not a data directory");
 }
 
 // A machine without the data, or with another program, is refused before anything is trained. Both
-// "machines" are this one: a script gives each rank a command of its own. (mpirun itself can do so
-// with a colon, and Open MPI 5.0.7 crashes there.)
+// "machines" are this one: a script gives each rank a command of its own.
 TEST_F(TeamTest, AMachineThatDiffersIsRefused) {
   ASSERT_EQ(Run("data synth2d --rows 200 --seed 9 --out others").code, 0);
-  const auto two = [&](const std::string& here, const std::string& there) {
-    WriteBytes(folder_ / "each",
-               "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n  exec " LUCID_PROGRAM " " +
-                   here + "\nfi\nexec " + there + "\n");
-    return RunLucid(Words("--allow-run-as-root --oversubscribe --bind-to none -n 2 /bin/sh each"),
-                    Options());
-  };
   const std::string program = LUCID_PROGRAM " ";
-  const Outcome data = two(train_ + "--out r", program +
+  const Outcome data = RunTwo(program + train_ + "--out r", program +
                                                    "train --data others --arch 2x8 "
                                                    "--batch 20 --epochs 30 --seed 3 --out r");
   EXPECT_NE(data.code, 0);
@@ -83,32 +64,28 @@ TEST_F(TeamTest, AMachineThatDiffersIsRefused) {
   EXPECT_THAT(data.err, HasSubstr("rank 1 on "));
   EXPECT_FALSE(fs::exists(folder_ / "r/manifest.json"));
   const Outcome absent =
-      two(train_ + "--out r", program + "train --data absent --arch 2x8 --out r");
+      RunTwo(program + train_ + "--out r", program + "train --data absent --arch 2x8 --out r");
   EXPECT_NE(absent.code, 0);
   EXPECT_THAT(absent.err, HasSubstr("rank 1 on "));
   EXPECT_THAT(absent.err, HasSubstr("'absent' is not a data directory"));
-  // Another build: the same program with a byte behind it.
-  fs::copy_file(LUCID_PROGRAM, folder_ / "other");
-  WriteBytes(folder_ / "other", ReadBytes(LUCID_PROGRAM) + "x");
-  const Outcome build = two(train_ + "--out r", folder_ / "other " + train_ + "--out r");
+  const Outcome build =
+      RunTwo(program + train_ + "--out r", OtherBuild() + " " + train_ + "--out r");
   EXPECT_NE(build.code, 0);
   EXPECT_THAT(build.err, HasSubstr("and not the leader's build"));
 }
 
-// The process of a rank, found by what mpirun tells it.
-pid_t ProcessOfRank(const std::string& folder, int rank) {
-  const std::string wanted = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::error_code code;
-    if (fs::read_symlink(entry.path() / "cwd", code) != folder || code) continue;
-    std::ifstream environment(entry.path() / "environ");
-    for (std::string word; std::getline(environment, word, '\0');) {
-      if (word == wanted) return std::stoi(name);
-    }
-  }
-  return -1;
+// A process that dies before it has met the others, or is another program: MPI alone would wait.
+TEST_F(TeamTest, ProcessesThatDoNotMeetEndTheJob) {
+  WriteBytes(folder_ / "each",
+             "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n  LUCID_MPI_TIMEOUT=2 exec "
+             LUCID_PROGRAM " " + train_ + "--out r\nfi\nexec sleep 600\n");
+  RunOptions options = Options();
+  options.timeout = 100;
+  const Outcome outcome = RunLucid(
+      Words("--allow-run-as-root --oversubscribe --bind-to none -n 2 /bin/sh each"), options);
+  EXPECT_FALSE(outcome.timed_out) << outcome;
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("have not met within 2 s"));
 }
 
 // Whether the leader works on the run, which it does when all processes have met: MPI itself may

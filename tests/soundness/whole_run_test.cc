@@ -1,6 +1,6 @@
 // Whole runs of the native engine, through the entry point that the program uses, against exact
 // answers: time limits of microseconds, stops, kills and resumes, little memory, one and more
-// threads, every kind of bound forced early, both domains, weights from 1e-30 to 1e30.
+// threads and processes, every kind of bound forced early, both domains, weights from 1e-30 to 1e30.
 //
 // LUCID_WHOLE_RUNS and LUCID_WHOLE_SEED (decimal) say how many runs to make (default 2500) and the
 // seed of the first ensemble (default 1). A failure names the seed of its ensemble, which makes the
@@ -26,6 +26,7 @@
 #include "lucid/native/bound.h"
 #include "pair/test_support.h"
 #include "support/line_oracle.h"
+#include "support/local_team.h"
 
 namespace lucid {
 namespace {
@@ -42,6 +43,7 @@ struct Tally {
   std::int64_t ensembles = 0, runs = 0, classes = 0, leaking = 0, exact = 0, gap = 0, deadline = 0;
   std::int64_t resumed = 0, killed = 0, dropped = 0, rounding = 0, refused = 0, proofs = 0;
   std::int64_t guard_files = 0;
+  std::int64_t teams = 0;
   std::int64_t decisions = 0, declared_proved = 0, declared_refuted = 0;
 };
 
@@ -360,6 +362,18 @@ class WholeRuns {
     return std::isfinite(bound) ? bound : 1;
   }
 
+  // By this process, or by several (here threads) that share the work.
+  Result<Certificate> Compute(const Ensemble& ensemble, NativeBoundOptions options, Stream& stream,
+                              const std::stop_token& stop = {}) {
+    if (stream.Below(3) != 0) return ComputeBounds(ensemble, options, {}, stop);
+    ++tally_.teams;
+    const int processes = static_cast<int>(2 + stream.Below(3));
+    LocalTeamOf team(processes,
+                     [&ensemble](Team& helper) { return HelpBounds(ensemble, helper, 1); });
+    options.team = &team.leader();
+    return ComputeBounds(ensemble, options, {}, stop);
+  }
+
   static std::string PartOf(const std::string& proof, int part) {
     return proof + ".part" + std::to_string(part);
   }
@@ -395,7 +409,7 @@ class WholeRuns {
         source.request_stop();
       });
     }
-    const Result<Certificate> found = ComputeBounds(ensemble, options, {}, source.get_token());
+    const Result<Certificate> found = Compute(ensemble, options, stream, source.get_token());
     killer.request_stop();
     if (killer.joinable()) killer.join();
     Check(made, ensemble, found, options);
@@ -412,7 +426,7 @@ class WholeRuns {
       again.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
       ++(journal == killed ? tally_.killed : tally_.resumed);
       SCOPED_TRACE(journal == killed ? "killed and resumed" : "resumed");
-      Check(made, ensemble, ComputeBounds(ensemble, again), again);
+      Check(made, ensemble, Compute(ensemble, again, stream), again);
     }
   }
 
@@ -601,9 +615,11 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
       static_cast<long long>(tally.deadline), static_cast<long long>(tally.leaking),
       static_cast<long long>(tally.rounding), static_cast<long long>(tally.dropped));
   std::printf(
-      "%lld decisions: %lld proved, %lld refuted; %lld times files of guards\n",
+      "%lld decisions: %lld proved, %lld refuted; %lld times files of guards; %lld times several "
+      "processes\n",
       static_cast<long long>(tally.decisions), static_cast<long long>(tally.declared_proved),
-      static_cast<long long>(tally.declared_refuted), static_cast<long long>(tally.guard_files));
+      static_cast<long long>(tally.declared_refuted), static_cast<long long>(tally.guard_files),
+      static_cast<long long>(tally.teams));
   if (runs < 1000 || HasFailure()) return;
   EXPECT_GT(4 * tally.decisions, tally.runs);
   EXPECT_GT(20 * tally.declared_proved, tally.decisions);
@@ -614,6 +630,7 @@ TEST(WholeRuns, NeverCertifyLessThanTheTruth) {
   EXPECT_GT(10 * tally.resumed, tally.runs);
   EXPECT_GT(4 * tally.proofs, tally.runs);
   EXPECT_GT(100 * tally.guard_files, tally.runs);
+  EXPECT_GT(5 * tally.teams, tally.runs);
   EXPECT_GT(tally.killed, 0);
   EXPECT_LT(10 * tally.refused, tally.runs);
 }

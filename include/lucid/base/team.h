@@ -32,6 +32,26 @@ class Team {
   bool leads() const { return rank() == 0; }
 };
 
+// What tells the program of this process from any other: its version, and the digest of its file
+// (equal versions may be different builds).
+struct ProgramTag {
+  std::string version, digest;
+  static ProgramTag OfThisProcess();
+};
+// Errors: the leader runs another program than this process.
+Status CheckLeadersProgram(const ProgramTag& leader);
+
+// A pause between two looks at what has arrived: the longer nothing came, the longer.
+class TeamPause {
+ public:
+  // `busy`: other threads of this process need the core that a look without a pause would take.
+  void Wait(bool busy);
+  void Reset() { looks_ = 0; }  // something came
+
+ private:
+  int looks_ = 0;
+};
+
 // A helper that cannot go on says why, and the leader ends with that reason.
 std::string GivingUp(const Team& helper, const Error& reason);
 // The reason, if this is what the message says.

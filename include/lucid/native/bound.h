@@ -13,6 +13,7 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/base/team.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/ensemble/ensemble.h"
@@ -30,6 +31,9 @@ struct BoundOptions {
   bool resume = false;                // go on with the journal of an earlier process
   std::string journal;                // file; empty: none
   std::vector<std::string> command;   // recorded in the certificate
+  // Processes that share the work (native engine); null: none. Without a limit the bounds are the
+  // same bits for any number of them.
+  Team* team = nullptr;
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
 
@@ -53,6 +57,12 @@ struct NativeBoundOptions : BoundOptions {
   // None: as soon as the costlier bound takes no longer than those bounds did together. It decides
   // how long a search takes, never whether its bounds hold.
   std::optional<std::int64_t> closer_after;
+  // So many times as many regions are taken in a round, for so many times as many processes to find
+  // work in it. It decides how long a search takes, never whether its bounds hold.
+  int width = 1;
+  // A file for what every task of the search took and how many bytes it would be as a message, for
+  // tools/cluster_curve; empty: none. Not in a team.
+  std::string work_log;
   // How often the attack before the search climbs to a leaking input, and at most each attack on
   // one member during the search (0: there is no attack); none: by the number of inputs and the
   // time. It decides how long a search takes, as well.
@@ -73,6 +83,11 @@ struct NativeBoundOptions : BoundOptions {
 Result<Certificate> ComputeBounds(const Ensemble& ensemble, const NativeBoundOptions& options,
                                   const ProgressCallback& progress = {}, std::stop_token stop = {});
 
+// The part of a helper in `team` while rank 0 computes bounds of the same run: it does tasks of the
+// search and keeps no books, so that nothing is lost with it but what it has in hand. Returns when
+// rank 0 has ended. Requires: not rank 0. Errors: a run or a program that are not those of rank 0.
+Status HelpBounds(const Ensemble& ensemble, Team& team, int threads, std::stop_token stop = {});
+
 // What shows bounds of one class: cuts of the domain, parents before their children, and claims
 // about the parts. The records of a proof (docs/proof.md); the checker's own code agreed to each.
 struct BoxProof {
@@ -90,8 +105,10 @@ struct MemberBounds {
   std::vector<BoxProof> proofs;  // of every class
 };
 // Errors: kInterrupted when stopped.
+// `team`: processes that share the work (HelpBounds), or null.
 Result<MemberBounds> BoundMembers(const Ensemble& ensemble, double member_error, int threads = 0,
-                                  const ProgressCallback& progress = {}, std::stop_token stop = {});
+                                  const ProgressCallback& progress = {}, std::stop_token stop = {},
+                                  Team* team = nullptr);
 
 struct SpatialOptions {
   std::int64_t leaves = 4096;  // boxes of a class, at most

@@ -1,0 +1,136 @@
+// `mpirun lucid bound` with the real programs: the bounds and the proof of one process for any
+// number of them, whoever is killed, and one clear line where something is wrong.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <random>
+
+#include "e2e/team_fixture.h"
+
+namespace lucid::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class TeamBoundTest : public TeamFixture {
+ protected:
+  TeamBoundTest() {
+    EXPECT_EQ(Run("data synth2d --rows 120 --out points").code, 0);
+    EXPECT_EQ(Run("train --data points --arch 2x10 --batch 20 --epochs 60 --seed 3 --out run").code,
+              0);
+  }
+  // What must not depend on the number of processes: all but seconds and the command.
+  nlohmann::json Findings(const std::string& certificate) {
+    const nlohmann::json all = ReadJson(folder_ / certificate);
+    nlohmann::json found = {{"classes", all["classes"]}};
+    if (all.contains("declared")) found["declared"] = all["declared"];
+    for (auto& one : found["classes"]) one.erase("seconds");
+    return found;
+  }
+  std::string Proof(const std::string& certificate) {
+    return ReadBytes(folder_ / (certificate + ".proof"));
+  }
+};
+
+TEST_F(TeamBoundTest, TheBoundsAndTheProofAreThoseOfOneProcess) {
+  for (const std::string how : {"--gap 0.01", "--declare 0.05", "--declare 3"}) {
+    const Outcome alone = Run("bound run --out alone --threads 1 " + how);
+    for (const int processes : {1, 2, 4}) {
+      const std::string out = "by" + std::to_string(processes);
+      const Outcome made =
+          RunTeam(processes, "bound run --threads 1 --json " + how + " --out " + out);
+      ASSERT_EQ(made.code, alone.code) << made;
+      EXPECT_EQ(made.Json()["classes"].size(), 2U) << made;  // and so only one of them printed
+      EXPECT_EQ(Findings("alone"), Findings(out)) << how << " " << processes;
+      EXPECT_TRUE(Proof("alone") == Proof(out)) << how << " " << processes;
+      fs::remove(folder_ / out);
+    }
+  }
+}
+
+TEST_F(TeamBoundTest, TheRunsOwnFilesAreThoseOfOneProcess) {
+  ASSERT_EQ(Run("bound run --threads 1 --no-spatial").code, 0);
+  const std::string index = ReadBytes(folder_ / "run/index.safetensors"),
+                    shown = ReadBytes(folder_ / "run/index.proof");
+  fs::remove(folder_ / "run/certificate.json");
+  fs::remove(folder_ / "run/index.safetensors");
+  ASSERT_EQ(RunTeam(3, "bound run --threads 1 --no-spatial").code, 0);
+  EXPECT_TRUE(index == ReadBytes(folder_ / "run/index.safetensors"));
+  EXPECT_TRUE(shown == ReadBytes(folder_ / "run/index.proof"));
+  const Outcome checked = RunLucid(Words("run/certificate.json --run run"),
+                                   {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
+  EXPECT_EQ(checked.code, 0) << checked;
+}
+
+// A machine without the run, with another one, or with another build of the program.
+TEST_F(TeamBoundTest, AMachineThatDiffersIsRefused) {
+  ASSERT_EQ(
+      Run("train --data points --arch 2x10 --batch 20 --epochs 60 --seed 4 --out other").code, 0);
+  const std::string program = LUCID_PROGRAM " ", bound = "bound run --out c";
+  const auto refused = [&](const std::string& there, const std::string& words) {
+    const Outcome outcome = RunTwo(program + bound, there);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_FALSE(outcome.timed_out);
+    EXPECT_THAT(outcome.err, HasSubstr("rank 1 on "));
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    EXPECT_FALSE(fs::exists(folder_ / "c"));
+  };
+  refused(program + "bound absent", "absent");
+  refused(program + "bound other", "what is here is not what the leader works on");
+  refused(OtherBuild() + " " + bound, "and not the leader's build");
+  const Outcome milp = RunTeam(2, "bound run --engine milp");
+  EXPECT_NE(milp.code, 0);
+  EXPECT_THAT(milp.err, HasSubstr("--engine milp works in one process"));
+}
+
+// Whichever rank is killed, at whatever moment: the job ends, and what is there is a state from
+// which another number of processes, or one without MPI, goes on to bounds that are proved.
+TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
+  const std::string bound = "bound run --gap 1e-5 --threads 1 ";
+  const Outcome alone = Run(bound + "--out alone");
+  ASSERT_EQ(alone.code, 0) << alone;
+  const std::string folder = fs::canonical(folder_.path());
+  std::mt19937 random(std::random_device{}());
+  int killed = 0, saved = 0;
+  for (int round = 0; killed < 6; ++round) {
+    ASSERT_LT(round, 60) << "jobs end too early to kill one of their processes";
+    const int processes = 2 + round % 3;
+    Process job(Team(processes, bound + "--resume --out killed"), Options());
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(processes));
+    // Processes meet before the proof is begun; MPI itself may wait for ever for one that dies.
+    const auto at_work = [&] {
+      for (const auto& entry : fs::directory_iterator(folder)) {
+        if (entry.path().filename().string().starts_with("killed.proof.part")) return true;
+      }
+      return false;
+    };
+    ASSERT_TRUE(WaitFor([&] { return at_work() || job.Ended(); }, 60));
+    SleepSeconds(alone.seconds * static_cast<double>(random() % 100) / 150);
+    const pid_t pid = ProcessOfRank(folder, victim);
+    if (pid > 0 && ::kill(pid, SIGKILL) == 0) ++killed;
+    const Outcome outcome = job.Wait();
+    EXPECT_FALSE(outcome.timed_out) << "rank " << victim << " of " << processes << outcome;
+    saved += fs::exists(folder_ / "killed.journal") ? 1 : 0;
+    std::printf("rank %d of %d killed after its job's %.2f s; state: %s\n", victim, processes,
+                outcome.seconds, fs::exists(folder_ / "killed.journal") ? "saved" : "none yet");
+    if (round % 4 == 3) {  // this process alone, for a moment
+      EXPECT_THAT(Run(bound + "--resume --time-limit 50ms --out killed").code,
+                  testing::AnyOf(0, 3));
+    }
+  }
+  const Outcome rest = RunTeam(3, bound + "--resume --out killed");
+  ASSERT_EQ(rest.code, 0) << rest;
+  const nlohmann::json whole = ReadJson(folder_ / "alone"), resumed = ReadJson(folder_ / "killed");
+  for (std::size_t c = 0; c < 2; ++c) {
+    const double upper = whole["classes"][c]["beta_upper"];
+    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 1e-4 * upper + 1e-5);
+  }
+  const Outcome checked = RunLucid(Words("killed --run run"),
+                                   {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
+  EXPECT_EQ(checked.code, 0) << checked;
+}
+
+}  // namespace
+}  // namespace lucid::test
