@@ -150,7 +150,8 @@ def serve(run: Path, guard: _Guard = ..., epsilon: float = ..., *, listen: str =
           api_keys: Optional[Path] = ..., tls_certificate: Optional[Path] = ...,
           tls_key: Optional[Path] = ..., ledger: Optional[Path] = ...,
           ledger_mark: Optional[Path] = ..., budget: Optional[float] = ...,
-          rate: Optional[float] = ..., latency_floor: Optional[float] = ..., threads: Optional[int] = ...) -> Server: ...
+          rate: Optional[float] = ..., latency_floor: Optional[float] = ...,
+          threads: Optional[int] = ...) -> Server: ...
 def fit(csv: Path, label: str, run: Path, *, unit: Optional[str] = ...,
         promise: Optional[_Promise] = ..., missing: Optional[_Missing] = ...,
         declared: Optional[Path] = ..., ignore: Optional[Iterable[str]] = ...,
