@@ -66,24 +66,24 @@ Status MakeLedger(const ServeOptions& serve) {
                          .mark = {}});
 }
 
-// `lucid serve` on a thread.
-class DeployedServer {
- public:
-  explicit DeployedServer(Server server)
-      : server_(std::move(server)),
-        thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
-  std::string url() const { return "http://" + server_.address(); }
-
- private:
-  Server server_;
-  std::jthread thread_;  // stops and joins first
-};
-
 }  // namespace
 
 bool IsServed(Method method) { return method == Method::kNone || GuardOf(method); }
 
 struct HttpWorlds::Impl {
+  // `lucid serve` on a thread.
+  class DeployedServer {
+   public:
+    explicit DeployedServer(Server server)
+        : server_(std::move(server)),
+          thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
+    std::string url() const { return "http://" + server_.address(); }
+
+   private:
+    Server server_;
+    std::jthread thread_;  // stops and joins first
+  };
+
   Impl(AuditedAccess opened, const NetworkLabels& of_n)
       : access(std::move(opened)), network(of_n), asked(&network) {}
 
@@ -124,7 +124,7 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
     const ServeOptions serve = ServeOptionsOf(options, folder);
     LUCID_TRY(MakeLedger(serve));
     LUCID_ASSIGN(Server server, Server::Open(serve, [](std::string_view) {}));
-    impl->deployed = std::make_unique<DeployedServer>(std::move(server));
+    impl->deployed = std::make_unique<Impl::DeployedServer>(std::move(server));
     LUCID_ASSIGN(HttpClient to_deployed, HttpClient::Connect(impl->deployed->url()));
     impl->to_deployed.emplace(std::move(to_deployed));
   }

@@ -1,6 +1,7 @@
 // Certificates and networks for the tests of this folder.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,9 +67,9 @@ inline Certificate CertificateFor(const Network& network) {
 // Random data that the networks of a test need not have been trained on.
 inline Dataset AnyDataset(std::int64_t rows, std::int64_t features, std::int64_t classes) {
   std::string schema = "column,kind,offset,divisor,categories\n";
-  for (std::int64_t k = 0; k < features; ++k) schema += "f" + std::to_string(k) + ",numeric,0,1,\n";
+  for (std::int64_t k = 0; k < features; ++k) schema += fmt::format("f{},numeric,0,1,\n", k);
   schema += "label,label,,,";
-  for (std::int64_t k = 0; k < classes; ++k) schema += (k > 0 ? "|c" : "c") + std::to_string(k);
+  for (std::int64_t k = 0; k < classes; ++k) schema += fmt::format("{}c{}", k > 0 ? "|" : "", k);
   Dataset dataset;
   dataset.directory = "made in the test";
   dataset.schema = Schema::Parse(schema + "\n", "schema").value();
