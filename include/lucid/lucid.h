@@ -10,6 +10,7 @@
 #include "lucid/baselines/naive_idp.h"
 #include "lucid/baselines/private_training.h"
 #include "lucid/certificate/certificate.h"
+#include "lucid/certificate/guards_digest.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/certificate/receipt.h"
 #include "lucid/certificate/spatial.h"

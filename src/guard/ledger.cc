@@ -261,7 +261,7 @@ Status Ledger::Impl::CheckUnbroken(const LedgerStore::Found& found) {
   } else if (found.commits > self.commits + (was_in_doubt ? 2 : 1)) {
     broken = Mismatch(
         fmt::format("{}: another server uses the name of this one: each needs a mark of its own "
-                    "(--ledger-mark); start this one anew",
+                    "(the option ledger_mark); start this one anew",
                     store->place()));
   }
   if (broken) return *broken;

@@ -79,14 +79,14 @@ Result<LedgerMark> LedgerMark::Open(const std::string& path) {
   if (fd < 0) {
     return IoError(
         fmt::format("cannot open '{}', where this server remembers its ledger: {}; name "
-                    "a file that it may write with --ledger-mark",
+                    "a file that it may write with the option ledger_mark",
                     path, std::strerror(errno)));
   }
   mark.file_ = File::Adopt(fd, path);
   if (const Status locked = mark.file_->Lock(); !locked.ok()) {
     return IoError(
         fmt::format("'{}' is the mark of a server that runs: give this one a file of "
-                    "its own with --ledger-mark",
+                    "its own with the option ledger_mark",
                     path));
   }
   LUCID_ASSIGN(mark.entry_, Read(*mark.file_));

@@ -9,15 +9,15 @@ namespace lucid {
 
 Result<std::vector<ProofClosing>> BoundEachMember(const Network& network, const Members& members,
                                                   MemberRange range, std::int32_t label,
-                                                  double member_error,
-                                                  int threads, bool flat,
+                                                  double member_error, int threads, bool flat,
                                                   const std::function<void(std::int64_t)>& done,
                                                   std::stop_token stop) {
   const Region domain{UnitBox(network.architecture.inputs()), {}};
   const auto workers = region_search::MakeWorkers(network, label, threads);
   for (const auto& worker : workers) worker->domain = worker->ladder.lines().Enter(domain);
   const std::int32_t classes = static_cast<std::int32_t>(network.architecture.classes());
-  std::vector<ProofClosing> claims(static_cast<std::size_t>((range.to - range.from) * (classes - 1)));
+  std::vector<ProofClosing> claims(
+      static_cast<std::size_t>((range.to - range.from) * (classes - 1)));
   std::atomic<std::int64_t> count = 0;
   LUCID_TRY(ParallelFor(range.to - range.from, threads, stop, [&](std::int64_t i, int w) {
     region_search::Worker& worker = *workers[w];

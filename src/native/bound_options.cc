@@ -42,7 +42,7 @@ Status NativeBoundOptions::Validate(std::int32_t classes) const {
   if (!(save_every >= 0)) return Refuse("save-every", save_every, "at least 0 seconds");
   if (width < 1 || width > 4096) return Refuse("width", width, "from 1 to 4096");
   if (!work_log.empty() && team != nullptr && team->size() > 1) {
-    return InvalidInput("--work-log is written by one process: start it without mpirun");
+    return InvalidInput("the option work_log is written by one process: start it without mpirun");
   }
   if (decide && !(*decide >= 0 && std::isfinite(*decide))) {
     return Refuse("decide", *decide, "a finite number from 0 on");

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "native/engine_networks.h"
+#include "ensemble/engine_networks.h"
 #include "native/member_bounds.h"
 #include "native/region_tasks.h"
 #include "numeric/floating_point.h"

@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "base/parallel.h"
+#include "ensemble/engine_networks.h"
 #include "native/bound_team.h"
-#include "native/engine_networks.h"
 #include "native/guard_proof.h"
 #include "native/region_search.h"
 #include "native/region_tasks.h"
@@ -69,8 +69,8 @@ Result<std::vector<ProofClosing>> ClaimsByTeam(const Ensemble& ensemble,
     return io.ok();
   };
   tasks.here = [&](std::int64_t block, int) {
-    found[static_cast<std::size_t>(block)] = ClaimsOf(ensemble, networks, range(block), label,
-                                                      member_error, 1, {}, team.stop());
+    found[static_cast<std::size_t>(block)] =
+        ClaimsOf(ensemble, networks, range(block), label, member_error, 1, {}, team.stop());
     ++ready;
   };
   tasks.expired = [&] { return team.stop().stop_requested(); };
@@ -122,8 +122,8 @@ Result<MemberBounds> BoundMembers(const Ensemble& ensemble, double member_error,
     };
     BoxProof& proof = bounds.proofs.emplace_back();
     if (helpers) {
-      LUCID_ASSIGN(proof.claims, ClaimsByTeam(ensemble, networks, label, member_error, threads, done,
-                                              *helpers));
+      LUCID_ASSIGN(proof.claims,
+                   ClaimsByTeam(ensemble, networks, label, member_error, threads, done, *helpers));
     } else {
       LUCID_ASSIGN(proof.claims, ClaimsOf(ensemble, networks, {0, members}, label, member_error,
                                           threads, done, stop));

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "ensemble/engine_networks.h"
 #include "lucid/base/result.h"
 #include "lucid/ensemble/ensemble.h"
-#include "native/engine_networks.h"
 
 namespace lucid {
 

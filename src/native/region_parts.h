@@ -1,7 +1,8 @@
 // The constants that tune a region search, and the values that its steps hand to each other. Only
 // the files of the region search use them: region_search.cc decides which region is looked at,
-// region_cutter.cc where it is cut, region_work.cc bounds its pairs, closer_search.cc gives some
-// pairs a closer look, and region_book.cc keeps the regions, the account and the proof.
+// region_cutter.cc where it is cut, region_work.cc bounds its pairs, region_tasks.cc cuts that work
+// into tasks for any thread of any process, closer_search.cc gives some pairs a closer look, and
+// region_book.cc keeps the regions, the account and the proof.
 //
 // Words of the search:
 //   pair          a member, and a class other than the one in question.

@@ -72,8 +72,8 @@ struct RegionSearchOptions {
   std::function<void(const TaskTimes& times)> work_log;
   // Processes that share the work; null: none. The search is the same, to the bit.
   TaskTeam* team = nullptr;
-  // The hidden layer is the engine's own (engine_networks.h): a proof is of the network without it,
-  // whose bounds need no multipliers but lambda.
+  // The hidden layer is the engine's own (ensemble/engine_networks.h). A proof is of the network
+  // without it, whose bounds need no multipliers but lambda.
   bool flat = false;
   // Where phases are cut: a member is looked at closely (closer_bounder.h) after so many bounds by
   // lines. None: after as many as take about as long as a closer look.

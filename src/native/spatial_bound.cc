@@ -5,11 +5,11 @@
 
 #include "base/parallel.h"
 #include "base/work_clock.h"
+#include "ensemble/engine_networks.h"
 #include "lucid/data/domain.h"
 #include "lucid/native/bound.h"
 #include "lucid/nn/network.h"
 #include "native/engine.h"
-#include "native/engine_networks.h"
 #include "native/guard_proof.h"
 #include "native/spatial_search.h"
 #include "random/stream.h"

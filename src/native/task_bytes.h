@@ -28,7 +28,7 @@ namespace lucid::region_search {
 // What both have in common: io(a, b, ...) writes these values or reads them. A class is exchanged
 // by a function Fields(io, value) beside it or below.
 template <class Io>
-class Exchange {
+class ByteFields {
  public:
   template <typename... Values>
   void operator()(Values&... values) {
@@ -52,7 +52,7 @@ class Exchange {
   }
 };
 
-class BytesOut : public Exchange<BytesOut> {
+class BytesOut : public ByteFields<BytesOut> {
  public:
   static constexpr bool kReads = false;
   explicit BytesOut(std::string& out) : out_(out) {}
@@ -77,7 +77,7 @@ class BytesOut : public Exchange<BytesOut> {
   bool ok_ = true;
 };
 
-class BytesIn : public Exchange<BytesIn> {
+class BytesIn : public ByteFields<BytesIn> {
  public:
   static constexpr bool kReads = true;
   explicit BytesIn(ByteCursor& in) : in_(in) {}
@@ -198,8 +198,7 @@ void AnsweredPair(Io& io, Is<RegionPair> auto& pair, const std::shared_ptr<PairP
   }
 }
 
-void AnsweredOutcome(auto& io, Is<Outcome> auto& outcome,
-                     const std::shared_ptr<PairProof>& asked) {
+void AnsweredOutcome(auto& io, Is<Outcome> auto& outcome, const std::shared_ptr<PairProof>& asked) {
   AnsweredPair(io, outcome.pair, asked);
   io(outcome.alive, outcome.by_intervals, outcome.rounding, outcome.own, outcome.fresh);
 }

@@ -318,7 +318,7 @@ TEST_F(PostgresLedgerTest, ARestoredDumpIsNoticed) {
 
 TEST_F(PostgresLedgerTest, TwoServersWithOneMarkAreNoticed) {
   Ledger one = Make();
-  EXPECT_THAT(MessageOf(Ledger::Open(Options())), HasSubstr("--ledger-mark"));
+  EXPECT_THAT(MessageOf(Ledger::Open(Options())), HasSubstr("the option ledger_mark"));
   // A copy of the mark, on another machine.
   WriteBytes(scratch_ / "copy", ReadBytes(scratch_ / "mark"));
   Ledger twin = Open({}, "copy");

@@ -1,4 +1,4 @@
-#include "native/engine_networks.h"
+#include "ensemble/engine_networks.h"
 
 #include <algorithm>
 #include <vector>
