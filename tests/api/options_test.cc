@@ -23,7 +23,7 @@ TEST(Options, TakeDesignatedInitialisers) {
   EXPECT_EQ(CheckOptions{.threads = 2}.threads, 2);
   EXPECT_EQ(FalsifyOptions{.starts = 10}.starts, 10);
   EXPECT_EQ(GuardOptions({.guard = GuardKind::kExact, .epsilon = 1}).epsilon, 1);
-  EXPECT_EQ(LedgerOptions{.path = "ledger.db"}.path, "ledger.db");
+  EXPECT_EQ(LedgerOptions{.location = "ledger.db"}.location, "ledger.db");
   EXPECT_EQ(EvaluationOptions{.epsilons = {1}}.epsilons.size(), 1);
   EXPECT_EQ(DpSgdOptions({.epsilon = 2, .clip = 0.5}).clip, 0.5);
   EXPECT_EQ(AlibiOptions{.epsilon = 2}.epsilon, 2);
