@@ -1,5 +1,5 @@
 # What every build needs; `./dev setup` installs it on Debian.
-list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP, FindMPFR, FindSodium, Findhighs, FindLibPQ, Findlibzip
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})  # FindGMP, FindGrpcpp, FindMPFR, FindSodium, Findhighs, FindLibPQ, Findlibzip
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
@@ -70,6 +70,17 @@ if(LUCID_POSTGRES_WANTED)
 endif()
 lucid_part_found(POSTGRES LibPQ::pq)
 
+lucid_part(GRPC "the server's gRPC port"
+  "the part SERVE, gRPC and protobuf (libgrpc++-dev, protobuf-compiler-grpc)")
+if(LUCID_GRPC_WANTED AND LUCID_HAS_SERVE)
+  find_package(Grpcpp QUIET MODULE)
+endif()
+if(Grpcpp_PLUGIN AND Protobuf_PROTOC_EXECUTABLE)
+  lucid_part_found(GRPC Grpcpp::grpcpp)
+else()
+  lucid_part_found(GRPC gRPC_was_not_found)
+endif()
+
 option(LUCID_REQUIRE_HIGHS "The same as LUCID_HIGHS=ON" OFF)
 lucid_part(HIGHS "the paper's MILP engine" "HiGHS 1.10 (tools/get_highs builds it once)")
 if(LUCID_REQUIRE_HIGHS)
@@ -86,7 +97,7 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 if(LUCID_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)
-  set(_tested ONNX SERVE FETCH NPZ POSTGRES)
+  set(_tested ONNX SERVE FETCH NPZ POSTGRES GRPC)
   if(NOT CMAKE_CROSSCOMPILING)  # mpirun starts programs of this machine
     list(APPEND _tested MPI)
   endif()

@@ -32,7 +32,7 @@ configure_package_config_file(cmake/lucidConfig.cmake.in ${PROJECT_BINARY_DIR}/l
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/lucidConfig.cmake ${PROJECT_BINARY_DIR}/lucidConfigVersion.cmake
-  cmake/FindGMP.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake cmake/Findhighs.cmake
+  cmake/FindGMP.cmake cmake/FindGrpcpp.cmake cmake/FindMPFR.cmake cmake/FindSodium.cmake cmake/Findhighs.cmake
   cmake/FindLibPQ.cmake cmake/Findlibzip.cmake
   DESTINATION ${_package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

@@ -65,6 +65,7 @@ class HangUpWatcher {
 nlohmann::ordered_json Announcement(const Server& server, const ServeOptions& options) {
   nlohmann::ordered_json json = {{"listen", server.address()}, {"model", options.name}};
   json["tls"] = !options.tls_certificate.empty();
+  if (!server.grpc_address().empty()) json["grpc"] = server.grpc_address();
   if (!server.admin_address().empty()) json["admin"] = server.admin_address();
   return json;
 }
@@ -78,6 +79,9 @@ Status Announce(const Session& session, const ServeArguments& arguments, const S
   } else {
     LUCID_TRY(Print(fmt::format("serving {} at {}://{}/v2/models/{}/infer\n", options.name, scheme,
                                 server.address(), options.name)));
+    if (!server.grpc_address().empty()) {
+      LUCID_TRY(Print(fmt::format("gRPC at {}\n", server.grpc_address())));
+    }
     if (!server.admin_address().empty()) {
       const std::string& admin = server.admin_address();
       LUCID_TRY(Print(admin.starts_with("unix:") ? fmt::format("console at {}\n", admin)
@@ -171,6 +175,8 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
   ServeOptions& options = arguments.options;
   command.add_option("--listen", options.listen, "ADDRESS:PORT (port 0: any that is free)")
       ->capture_default_str();
+  command.add_option("--grpc", options.grpc,
+                     "ADDRESS:PORT of the same protocol over gRPC (default: none)");
   command
       .add_option("--admin", options.admin,
                   "ADDRESS:PORT of console and metrics, or unix:/PATH; '': none")

@@ -18,6 +18,7 @@ Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
 const std::string& Server::address() const { return impl_->none; }
 const std::string& Server::admin_address() const { return impl_->none; }
+const std::string& Server::grpc_address() const { return impl_->none; }
 void Server::Run(const std::stop_token&) {}
 Status Server::Reload() { return Ok(); }
 

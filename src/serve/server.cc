@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/grpc_port.h"
 #include "serve/listener.h"
 #include "serve/log.h"
 #include "serve/public_site.h"
@@ -27,13 +28,16 @@ constexpr std::int64_t kOtherFiles = 64;
 // A server that other machines can reach must know who asks, over a line nobody else can read.
 Status CheckExposure(const ServeOptions& options) {
   if (options.insecure_listen) return Ok();
-  LUCID_ASSIGN(const auto listen, ParseAddress(options.listen));
   const bool safe = !options.api_keys.empty() && !options.tls_certificate.empty();
-  if (!listen.address().is_loopback() && !safe) {
+  for (const auto& [name, address] :
+       {std::pair{"listen", options.listen}, std::pair{"grpc", options.grpc}}) {
+    if (address.empty() && name == std::string_view("grpc")) continue;
+    LUCID_ASSIGN(const auto endpoint, ParseAddress(address));
+    if (endpoint.address().is_loopback() || safe) continue;
     return InvalidInput(fmt::format(
-        "listen: {} can be reached by other machines: give --api-keys, --tls-cert and --tls-key, "
-        "or --insecure-listen if something in front does that",
-        options.listen));
+        "{}: {} can be reached by other machines: give --api-keys, --tls-cert and --tls-key, or "
+        "--insecure-listen if something in front does that",
+        name, address));
   }
   if (options.admin.empty() || SocketPath(options.admin)) return Ok();
   LUCID_ASSIGN(const auto admin, ParseAddress(options.admin));
@@ -94,7 +98,8 @@ struct Server::Impl {
   CurrentService service;
   std::unique_ptr<Worker> worker;
   std::vector<std::unique_ptr<Listener>> listeners;  // public, admin
-  std::string address, admin_address;
+  std::unique_ptr<GrpcPort> grpc;                    // null: there is none; ends before the worker
+  std::string address, admin_address, grpc_address;
 };
 
 Status Server::Impl::Open() {
@@ -106,6 +111,10 @@ Status Server::Impl::Open() {
   loader = std::make_unique<ServiceLoader>(options, state);
   LUCID_ASSIGN(auto loaded, loader->Load());
   service.Set(std::move(loaded));
+  if (!options.grpc.empty()) {
+    LUCID_ASSIGN(grpc, GrpcPort::Open(*worker));
+    grpc_address = grpc->address();
+  }
   if (::geteuid() == 0) {
     log.Event("warning",
               "this runs as root, and needs no right of root: give it a user of its own");
@@ -143,10 +152,12 @@ Result<Server> Server::Open(const ServeOptions& options, LogSink log) {
 
 const std::string& Server::address() const { return impl_->address; }
 const std::string& Server::admin_address() const { return impl_->admin_address; }
+const std::string& Server::grpc_address() const { return impl_->grpc_address; }
 
 void Server::Run(const std::stop_token& stop) {
   Impl& server = *impl_;
   for (const auto& listener : server.listeners) listener->Start();
+  if (server.grpc) server.grpc->Start();
   const int count = server.Threads();
   std::vector<std::jthread> threads;
   threads.reserve(static_cast<std::size_t>(count));
@@ -156,9 +167,11 @@ void Server::Run(const std::stop_token& stop) {
   AwaitStop(stop);
   server.state.draining = true;
   server.log.Event("info", "stopping: not ready from now on");
+  if (server.grpc) server.grpc->Drain();
   server.worker->CloseConnectionsAfterAnswers();
   std::this_thread::sleep_for(std::chrono::duration<double>(server.options.limits.grace_seconds));
   for (const auto& listener : server.listeners) listener->Stop();
+  if (server.grpc) server.grpc->Stop(server.options.limits.drain_seconds);
   server.worker->Drain(server.options.limits.drain_seconds);
   threads.clear();              // joins
   server.state.queue.Settle();  // what was read asks memo and ledger, which answer by the queue

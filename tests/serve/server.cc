@@ -218,6 +218,7 @@ ServerProcess::ServerProcess(const Scratch& scratch, const std::vector<std::stri
   }
   const nlohmann::json addresses = ReadJson(ready_file_);
   port_ = PortOf(addresses["listen"]);
+  if (addresses.contains("grpc")) grpc_port_ = PortOf(addresses["grpc"]);
   if (addresses.contains("admin")) admin_port_ = PortOf(addresses["admin"]);
 }
 

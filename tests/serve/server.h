@@ -73,6 +73,7 @@ class ServerProcess {
 
   int port() const { return port_; }
   int admin_port() const { return admin_port_; }
+  int grpc_port() const { return grpc_port_; }  // 0: there is none
   Process& process() { return process_; }
   Reply Ask(const std::string& request) const;       // on a connection of its own
   Reply AskAdmin(const std::string& request) const;  // the same
@@ -83,7 +84,7 @@ class ServerProcess {
  private:
   std::string ready_file_;
   Process process_;
-  int port_ = 0, admin_port_ = 0;
+  int port_ = 0, admin_port_ = 0, grpc_port_ = 0;
 };
 
 }  // namespace lucid::test

@@ -68,6 +68,7 @@ struct ServeOptions {
   std::string key_file;  // of the guard; created on first use, unless a ledger is charged
 
   std::string listen = "127.0.0.1:8080";  // ADDRESS:PORT, [ADDRESS]:PORT; port 0: any that is free
+  std::string grpc;                       // ADDRESS:PORT of the protocol over gRPC; empty: none
   // Or "unix:/PATH", a socket that only this user may connect to; empty: none.
   std::string admin = "127.0.0.1:8081";
   std::string admin_token;  // a file whose one line the admin port asks for; empty: nothing is
@@ -118,6 +119,7 @@ class Server {
   // "127.0.0.1:8080", with the port that was chosen. admin_address: empty if there is none.
   const std::string& address() const;
   const std::string& admin_address() const;
+  const std::string& grpc_address() const;  // the same
 
   // Serves until `stop`, then drains. Every request whose first byte was read by then is answered,
   // unless it takes longer than limits.drain_seconds. Call once.
