@@ -1,4 +1,4 @@
-// MPI as it comes from Debian: one thread at a time, messages without waiting.
+// MPI as it comes from Debian, one thread at a time, messages without waiting.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>

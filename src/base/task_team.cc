@@ -93,8 +93,7 @@ Result<std::unique_ptr<TaskTeam>> TaskTeam::Gather(Team& team, const std::string
   for (const std::string& text : {program.version, program.digest, subject}) PutText(ticket, text);
   for (int rank = 1; rank < team.size(); ++rank) made->Send(rank, ticket);
   TeamPause pause;
-  for (int waiting = team.size() - 1; waiting > 0;) {
-    if (made->stop_.stop_requested()) return Interrupted("stopped before all helpers were ready");
+  for (int waiting = team.size() - 1; waiting > 0 && !made->stop_.stop_requested();) {
     const std::optional<TeamMessage> message = team.Receive();
     if (!message) {
       pause.Wait(/*busy=*/false);
@@ -129,7 +128,8 @@ void TaskTeam::HandOut(Round& round) {
   for (std::size_t rank = 1; rank < threads_.size(); ++rank) {
     while (true) {
       const bool many = round.tasks.count - round.next >= 2 * round.lanes;
-      if (round.blocks[rank] >= threads_[rank] + (many ? 1 : 0)) break;
+      const int most = round.tasks.whole_process ? 1 : threads_[rank] + (many ? 1 : 0);
+      if (round.blocks[rank] >= most) break;
       std::int64_t first = 0;
       const std::int64_t count = round.Take(round.BlockSize(round.lanes), first);
       if (count == 0) return;
@@ -178,9 +178,12 @@ Result<bool> TaskTeam::Run(const TeamTasks& tasks, int threads) {
   traffic_.tasks += tasks.count;
   Round round(tasks);
   round.blocks.assign(threads_.size(), 0);
-  round.own = static_cast<int>(std::min<std::int64_t>(EffectiveThreads(threads), tasks.count));
-  round.lanes = EffectiveThreads(threads);
-  for (const int of_helper : threads_) round.lanes += of_helper;
+  const int lanes_here = tasks.whole_process ? 1 : EffectiveThreads(threads);
+  round.own = static_cast<int>(std::min<std::int64_t>(lanes_here, tasks.count));
+  round.lanes = lanes_here;
+  for (const int of_helper : threads_) {
+    round.lanes += tasks.whole_process ? std::min(of_helper, 1) : of_helper;
+  }
   const auto work_here = [&](int worker) {
     std::int64_t task = 0;
     while (!round.ended) {

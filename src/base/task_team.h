@@ -20,6 +20,7 @@ namespace lucid {
 struct TeamTasks {
   std::string topic;  // what the questions have in common, for TeamService::begin
   std::int64_t count = 0;
+  bool whole_process = false;  // a task uses all threads of its process, which has one at a time
   // Writes the question of a task, reads the answer to it (false: that is none), or does it in this
   // process. These are called for different tasks at once, and `here` by several threads.
   std::function<void(std::int64_t task, std::string& out)> ask;
@@ -39,8 +40,8 @@ struct TeamTraffic {
 class TaskTeam {
  public:
   // Tells every helper what the job is about and waits until all of them are ready. `subject`: what
-  // a helper has to have, too, in one spelling. Errors: a helper whose program or subject is
-  // another one, by its name; kInterrupted when stopped.
+  // a helper has to have, too, in one spelling. After a stop it waits for nobody, and Run does
+  // nothing. Errors: a helper whose program or subject is another one, by its name.
   static Result<std::unique_ptr<TaskTeam>> Gather(Team& team, const std::string& subject,
                                                   std::stop_token stop);
   // Tells the helpers that there are no more tasks.

@@ -34,7 +34,7 @@ class HelpedSearch {
         work_(networks.network(), networks.members(), topic.label, topic.member_error, options_),
         cutter_(work_, networks.network(), topic.label, options_),
         tools_{networks.network(), networks.members(), topic.label, options_, work_, cutter_,
-               [this](const Worker&) { return work_.Expired(); }},
+               [this](const Worker&) { return work_.Expired(); }, threads},
         workers_(MakeWorkers(networks.network(), topic.label, threads, &domain_)) {}
   HelpedSearch(const HelpedSearch&) = delete;
   HelpedSearch& operator=(const HelpedSearch&) = delete;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,11 +21,16 @@
 #include "native/native_journal.h"
 #include "native/proof_parts.h"
 #include "native/region_search.h"
+#include "native/region_tasks.h"
 #include "numeric/floating_point.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
 namespace {
+
+using region_search::FirstAttackTask;
+using region_search::TaskKind;
+using region_search::TaskTopic;
 
 // If nothing leaks there is no witness that a relative gap could refer to. A bound below this is
 // good enough then.
@@ -228,10 +234,7 @@ class NativeBound {
     search.team = team_.get();
     search.width = static_cast<std::size_t>(options_.width);
     if (!options_.work_log.empty()) {
-      search.work_log = [this, last = Clock::now()](const TaskTimes& times) mutable {
-        LogWork(times, SecondsSince(last));
-        last = Clock::now();
-      };
+      search.work_log = [this](const TaskTimes& times) { LogWork(times); };
     }
     double latest = bound.beta_upper;  // proved by now
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
@@ -271,25 +274,64 @@ class NativeBound {
     if (options_.attack_climbs == 0) return Ok();
     const Effort effort = EffortFor(networks_.network().architecture.inputs(),
                                     -SecondsSince(deadline), options_.attack_climbs);
-    AttackOptions attack;
-    attack.pool = effort.pool;
-    attack.local_searches = effort.local_searches;
-    attack.threads = options_.threads;
-    attack.domain = &*domain_;
-    for (int n = 0; n < effort.attacks && Clock::now() < deadline; ++n) {
-      attack.seed = options_.seed + static_cast<std::uint64_t>(n) * 0x9E3779B97F4A7C15;
-      const Result<AttackResult> found =
-          Attack(networks_.network(), networks_.members(), label, {}, attack, stop_);
-      if (!found.ok()) {
-        return found.error().kind == ErrorKind::kInterrupted ? Ok() : Status(found.error());
+    std::vector<FirstAttackTask> tasks(static_cast<std::size_t>(effort.attacks));
+    for (std::size_t n = 0; n < tasks.size(); ++n) {
+      tasks[n].seed = options_.seed + n * 0x9E3779B97F4A7C15;
+      tasks[n].pool = effort.pool;
+      tasks[n].climbs = effort.local_searches;
+      tasks[n].alone = effort.alone;
+    }
+    const auto attack = [&](FirstAttackTask& task, int threads) {
+      return task.Do(networks_.network(), networks_.members(), label, &*domain_, threads, stop_);
+    };
+    if (team_ && tasks.size() > 1) {
+      LUCID_TRY(AttackInTeam(label, deadline, attack, tasks));
+    } else {
+      TaskTimes times{std::string(NameOf(TaskKind::kFirstAttack)), {}};
+      for (FirstAttackTask& task : tasks) {
+        if (Clock::now() >= deadline) break;
+        const Clock::time_point begin = Clock::now();
+        const Status done = attack(task, options_.threads);
+        if (!done.ok() && done.error().kind == ErrorKind::kInterrupted) break;
+        LUCID_TRY(done);
+        times.tasks.push_back({SecondsSince(begin), 0, 0});
       }
-      witnesses.Offer(found->beta_lower, found->witness);
-      if (!found->witness || !effort.alone) continue;
-      const AttackResult more = AttackMember(networks_.network(), networks_.members(), label,
-                                             found->witness->member, attack, stop_);
-      witnesses.Offer(more.beta_lower, more.witness);
+      if (!options_.work_log.empty()) LogWork(times);
+    }
+    for (const FirstAttackTask& task : tasks) {
+      witnesses.Offer(task.found.beta_lower, task.found.witness);
+      witnesses.Offer(task.later.beta_lower, task.later.witness);
     }
     return Ok();
+  }
+
+  // Attacks that are not finished in time have found nothing.
+  Status AttackInTeam(std::int32_t label, Clock::time_point deadline,
+                      const std::function<Status(FirstAttackTask&, int)>& attack,
+                      std::vector<FirstAttackTask>& tasks) {
+    TaskTopic topic;
+    topic.kind = FirstAttackTask::kKind;
+    topic.label = label;
+    topic.member_error = journal_.certificate.member_error;
+    topic.with_claims = proof_.has_value();
+    topic.domain = domain_->kind();
+    TeamTasks all;
+    all.topic = topic.Bytes();
+    all.count = std::ssize(tasks);
+    const auto task = [&](std::int64_t n) -> FirstAttackTask& {
+      return tasks[static_cast<std::size_t>(n)];
+    };
+    all.ask = [&](std::int64_t n, std::string& out) { task(n).Ask(out); };
+    all.take = [&](std::int64_t n, ByteCursor& in) { return task(n).Take(in); };
+    all.whole_process = true;
+    Status failed = Ok();
+    all.here = [&](std::int64_t n, int) {
+      const Status done = attack(task(n), options_.threads);
+      if (!done.ok() && done.error().kind != ErrorKind::kInterrupted) failed = done;
+    };
+    all.expired = [&] { return stop_.stop_requested() || Clock::now() >= deadline; };
+    LUCID_TRY(team_->Run(all, options_.threads));
+    return failed;
   }
 
   void Report(std::int32_t label, double seconds, Clock::time_point deadline, double lower,
@@ -304,7 +346,9 @@ class NativeBound {
   }
 
   // A line for what the search did between two lists of tasks, and one for each task.
-  void LogWork(const TaskTimes& times, double seconds) {
+  void LogWork(const TaskTimes& times) {
+    double seconds = SecondsSince(logged_);
+    logged_ = Clock::now();
     if (work_log_.empty()) work_log_ = "list,kind,seconds,bytes_asked,bytes_answered\n";
     ++lists_;
     std::string lines;
@@ -338,6 +382,7 @@ class NativeBound {
   std::optional<ProofParts> proof_;
   std::string work_log_;
   std::int64_t lists_ = 0;
+  Clock::time_point logged_ = Clock::now();
 };
 
 }  // namespace

@@ -132,6 +132,24 @@ bool AnswerCloser(BytesIn& io, const TaskTools& tools, Worker& worker, BytesOut&
   return out.ok();
 }
 
+template <class Io>
+void Asked(Io& io, Is<FirstAttackTask> auto& task) {
+  io(task.seed, task.pool, task.climbs, task.alone);
+}
+
+bool AnswerFirstAttack(BytesIn& io, const TaskTools& tools, BytesOut& out) {
+  FirstAttackTask task;
+  Asked(io, task);
+  if (!io.ok()) return false;
+  const Status done = task.Do(tools.network, tools.members, tools.label, tools.options.domain,
+                              tools.threads, tools.options.stop);
+  // After a stop nobody waits for it any more.
+  if (!done.ok() && done.error().kind != ErrorKind::kInterrupted) return false;
+  Answered(out, task.found);
+  Answered(out, task.later);
+  return out.ok();
+}
+
 }  // namespace
 
 std::string_view NameOf(TaskKind kind) {
@@ -146,6 +164,8 @@ std::string_view NameOf(TaskKind kind) {
       return "closer look";
     case TaskKind::kMembers:
       return "members";
+    case TaskKind::kFirstAttack:
+      return "first attack";
   }
   return "";
 }
@@ -222,6 +242,32 @@ bool AttackTask::Take(ByteCursor& in) {
   return io.ok();
 }
 
+Status FirstAttackTask::Do(const Network& network, const Members& members, std::int32_t label,
+                           const Domain* domain, int threads, const std::stop_token& stop) {
+  AttackOptions attack;
+  attack.seed = seed;
+  attack.pool = pool;
+  attack.local_searches = climbs;
+  attack.threads = threads;
+  attack.domain = domain;
+  LUCID_ASSIGN(found, Attack(network, members, label, {}, attack, stop));
+  if (!found.witness || !alone) return Ok();
+  later = AttackMember(network, members, label, found.witness->member, attack, stop);
+  return Ok();
+}
+
+void FirstAttackTask::Ask(std::string& out) const {
+  BytesOut io(out);
+  Asked(io, *this);
+}
+
+bool FirstAttackTask::Take(ByteCursor& in) {
+  BytesIn io(in);
+  Answered(io, found);
+  Answered(io, later);
+  return io.ok();
+}
+
 // ---- closer looks ---------------------------------------------------------------------------------
 
 void CloserTask::Do(const TaskTools& tools, Worker& worker) {
@@ -262,7 +308,7 @@ bool TaskTopic::Read(std::string_view bytes, TaskTopic& topic) {
   ByteCursor in(bytes);
   BytesIn io(in);
   Fields(io, topic);
-  io.Require(topic.kind >= TaskKind::kPairs && topic.kind <= TaskKind::kMembers);
+  io.Require(topic.kind >= TaskKind::kPairs && topic.kind <= TaskKind::kFirstAttack);
   return io.ok() && in.left() == 0;
 }
 
@@ -285,6 +331,8 @@ bool AnswerTask(TaskKind kind, ByteCursor& in, const TaskTools& tools, Worker& w
       return AnswerAttack(question, tools, worker, answer);
     case TaskKind::kCloser:
       return AnswerCloser(question, tools, worker, answer);
+    case TaskKind::kFirstAttack:
+      return AnswerFirstAttack(question, tools, answer);
     case TaskKind::kMembers:
       break;
   }

@@ -29,10 +29,11 @@ struct TaskTools {
   const RegionCutter& cutter;
   // Asked often by tasks that take long: whether to end before there is an answer.
   std::function<bool(const Worker&)> expired;
+  int threads = 1;  // of this process, for a task that has it for itself
 };
 
 // kMembers: the bounds of some members over the whole domain (BoundMembers); no part of a search.
-enum class TaskKind : std::uint8_t { kPairs = 1, kExpand, kAttack, kCloser, kMembers };
+enum class TaskKind : std::uint8_t { kPairs = 1, kExpand, kAttack, kCloser, kMembers, kFirstAttack };
 std::string_view NameOf(TaskKind kind);
 
 // Each task has: Do, in this process; Ask, which writes its question; and Take, which reads the
@@ -85,6 +86,20 @@ struct CloserTask {
   CloserBox* box = nullptr;
 
   void Do(const TaskTools& tools, Worker& worker);
+  void Ask(std::string& out) const;
+  bool Take(ByteCursor& in);
+};
+
+// One of the attacks on all members before the search.
+struct FirstAttackTask {
+  static constexpr TaskKind kKind = TaskKind::kFirstAttack;
+  std::uint64_t seed = 0;
+  std::int64_t pool = 0, climbs = 0;
+  bool alone = false;         // an attack on the member of its witness alone follows
+  AttackResult found, later;  // of the two
+
+  Status Do(const Network& network, const Members& members, std::int32_t label,
+            const Domain* domain, int threads, const std::stop_token& stop);
   void Ask(std::string& out) const;
   bool Take(ByteCursor& in);
 };

@@ -26,7 +26,7 @@ class WorkerTeam {
       : options_(options),
         work_(work),
         member_error_(member_error),
-        tools_{network, members, label, options, work, cutter, {}},
+        tools_{network, members, label, options, work, cutter, {}, options.threads},
         workers_(MakeWorkers(network, label, options.threads, options.domain)) {
     tools_.expired = [this](const Worker& worker) {
       // One task may take a minute. In a team the thread that waits for the others reports.
@@ -38,7 +38,9 @@ class WorkerTeam {
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
   Worker& first() const { return *workers_.front(); }
-  // What to call now and then while long tasks are done.
+  // What to call now and then during closer looks, each of which may take a minute. (Not during
+  // other tasks: regions that are being cut are in nobody's books, so that a bound that was reported
+  // then would leave them out.)
   void SetMeanwhile(std::function<void()> meanwhile) { meanwhile_ = std::move(meanwhile); }
 
   // Does all tasks, on all threads and with the processes that help. False: out of time, some are
@@ -82,7 +84,7 @@ class WorkerTeam {
       task(i).Do(tools_, *workers_[static_cast<std::size_t>(w)]);
     };
     all.expired = [&] { return work_.Expired(); };
-    all.meanwhile = meanwhile_;
+    if constexpr (Task::kKind == TaskKind::kCloser) all.meanwhile = meanwhile_;
     return options_.team->Run(all, options_.threads);
   }
 

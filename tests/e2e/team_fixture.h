@@ -35,9 +35,9 @@ class TeamFixture : public CommandTest {
   }
   // The program with a byte behind it: another build.
   std::string OtherBuild() {
-    std::filesystem::copy_file(LUCID_PROGRAM, folder_ / "other");
-    WriteBytes(folder_ / "other", ReadBytes(LUCID_PROGRAM) + "x");
-    return folder_ / "other";
+    WriteBytes(folder_ / "other-build", ReadBytes(LUCID_PROGRAM) + "x");
+    std::filesystem::permissions(folder_ / "other-build", std::filesystem::perms::owner_all);
+    return folder_ / "other-build";
   }
 };
 

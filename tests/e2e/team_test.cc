@@ -77,7 +77,7 @@ TEST_F(TeamTest, AMachineThatDiffersIsRefused) {
 // A process that dies before it has met the others, or is another program: MPI alone would wait.
 TEST_F(TeamTest, ProcessesThatDoNotMeetEndTheJob) {
   WriteBytes(folder_ / "each",
-             "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n  LUCID_MPI_TIMEOUT=2 exec "
+             "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 0 ]; then\n  exec env LUCID_MPI_TIMEOUT=2 "
              LUCID_PROGRAM " " + train_ + "--out r\nfi\nexec sleep 600\n");
   RunOptions options = Options();
   options.timeout = 100;
