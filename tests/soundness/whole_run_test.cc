@@ -25,6 +25,7 @@
 #include "lucid/guard/member_index.h"
 #include "lucid/native/bound.h"
 #include "pair/test_support.h"
+#include "support/files.h"
 #include "support/line_oracle.h"
 #include "support/local_team.h"
 
@@ -399,7 +400,9 @@ class WholeRuns {
         // Files are opened once and read to their ends: fs::copy_file asks for the size first, and
         // would cut off a journal that is replaced in between.
         const auto copy = [](const std::string& from, const std::string& to) {
-          if (const std::string content = Content(from); !content.empty()) Put(to, content);
+          std::ifstream file(from, std::ios::binary);  // there may be none yet
+          const std::string content{std::istreambuf_iterator<char>(file), {}};
+          if (!content.empty()) WriteBytes(to, content);
         };
         copy(options.journal, killed);
         std::error_code none_yet;
@@ -474,7 +477,7 @@ class WholeRuns {
     const MemberIndex index =
         MemberIndex::Build(ensemble, members.upper, certificate.member_error, 1).value();
     ASSERT_TRUE(index.Save(folder / kIndexFile).ok());
-    Put(folder / kSpatialFile, spatial.bytes);
+    WriteBytes(folder / kSpatialFile, spatial.bytes);
     certificate.index_digest = index.digest();
     certificate.spatial_digest = Sha256Of(spatial.bytes);
     certificate.index_proof_digest =
