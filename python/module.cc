@@ -438,15 +438,17 @@ std::string Bound(const std::string& run, double time_limit, double gap, const s
   auto& native = std::get<NativeBoundOptions>(options.engine);
   native.time_limit = time_limit;
   native.gap = gap;
-  native.domain = Value(DomainNamed(domain));
+  if (!domain.empty()) native.domain = Value(DomainNamed(domain));
   native.threads = threads;
-  native.journal = JournalPath((std::filesystem::path(run) / kCertificateFile).string());
+  const std::string certificate = PathIn(run, kCertificateFile);
+  native.journal = JournalPath(certificate);
   native.resume = std::filesystem::exists(native.journal);
   native.command = {"python", "lucid.bound"};
   const CertifySummary made =
       Run(std::move(progress),
           [&](const ProgressCallback& told, std::stop_token stop) -> Result<CertifySummary> {
             LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run, told));
+            if (domain.empty()) native.domain = DomainOfEarlier(ensemble, certificate);
             if (ensemble.manifest().declared) {
               options.declared = OwnDecision(ensemble.manifest());
               options.index = options.spatial = false;

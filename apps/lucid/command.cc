@@ -60,13 +60,9 @@ class LiveLine {
     std::fflush(stderr);
     state_ = finished ? State::kFinished : State::kDrawn;
   }
-  // Leaves it where it is and goes on below it.
-  void End() {
-    const std::lock_guard lock(mutex_);
-    if (state_ != State::kNone) std::fputs("\n", stderr);
-    state_ = State::kNone;
-  }
-  // Writes whole lines: below it if it is finished, in its place if it will be drawn again.
+  // Makes room for other lines: it stays above them if it is finished, and gives its place up if
+  // not, because what it says will soon be wrong.
+  void End() { WriteBeside(""); }
   void WriteBeside(const std::string& lines) {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kFinished) std::fputs("\n", stderr);

@@ -23,6 +23,7 @@ struct BoundArguments {
   std::int32_t label = -1;
   bool index = false, spatial = false, no_proof = false, optimum = false;
   double declare = 0;  // 0: not given
+  std::optional<DomainKind> domain;
   CLI::Option *index_flag = nullptr, *spatial_flag = nullptr, *time_limit = nullptr;
   SpatialOptions spatial_options;
   BoundOptions common;
@@ -119,7 +120,7 @@ Result<CertifyOptions> OptionsOf(const Session& session, const BoundArguments& a
   }
   CertifyOptions options;
   if (arguments.engine == NameOf(Engine::kMilp)) {
-    if (arguments.native.domain != DomainKind::kBox) {
+    if (arguments.domain == DomainKind::kSchema) {
       return InvalidInput(
           "--domain schema: the milp engine knows the box only, use --engine native");
     }
@@ -227,6 +228,12 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
   options.bound().journal = JournalPath(path);
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
+  if (auto* native = std::get_if<NativeBoundOptions>(&options.engine)) {
+    native->domain = arguments.domain.value_or(DomainOfEarlier(ensemble, path));
+    if (!arguments.domain && native->domain != DomainKind::kBox) {
+      session.Say(fmt::format("domain {}, as that of '{}'", NameOf(native->domain), path));
+    }
+  }
   options.declared = DecisionFor(arguments, ensemble);
   if (options.declared) {  // no guard that states `full` reads them
     options.index = arguments.index;
@@ -286,8 +293,8 @@ void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
   AddDomain(command,
             "native: what may be asked: box, all of [0,1]^d, or schema, only what records of the "
             "schema encode to (tighter; guards refuse the rest)",
-            [&native](DomainKind kind) { native.domain = kind; })
-      ->default_str("box")
+            [&arguments](DomainKind kind) { arguments.domain = kind; })
+      ->default_str("that of the certificate that is there, or box")
       ->group("native");
   command
       .add_option("--proof", native.proof,

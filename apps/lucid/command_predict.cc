@@ -68,8 +68,10 @@ Result<std::vector<float>> ReadRows(const Session& session, const Guard& guard,
   std::vector<float> rows, x(static_cast<std::size_t>(guard.features()));
   std::int32_t ignored_label = 0;
   while (true) {
-    LUCID_ASSIGN(const bool more, reader.Next(x, ignored_label));
-    if (!more) break;
+    const Result<bool> more = reader.Next(x, ignored_label);
+    if (!more.ok() && reader.row_failed()) return WithFurtherErrors(more.error(), reader);
+    LUCID_TRY(more);
+    if (!*more) break;
     const Status canonical = guard.Canonicalize(x);
     if (!canonical.ok()) return reader.ErrorHere(canonical.error().message);
     rows.insert(rows.end(), x.begin(), x.end());

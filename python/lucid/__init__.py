@@ -278,11 +278,12 @@ def import_networks(dataset, network, members, run, *, arch=None, partial=False,
                                   _threads(threads), _shown(progress))
 
 
-def bound(run, *, time_limit=600.0, gap=0.01, domain="box", threads=0, progress=None):
+def bound(run, *, time_limit=600.0, gap=0.01, domain=None, threads=0, progress=None):
     """Proves how far N's members may disagree with N, as ``lucid bound`` does, and returns the
     certificate. Better bounds that the run has already stay. The bounds of a run with declared
     bounds are decided instead. time_limit: seconds; at its end the bounds hold, and the next call
-    goes on. domain: "box", or "schema", only inputs that records encode to.
+    goes on. domain: "box", or "schema", only inputs that records encode to (None: that of the
+    certificate that is there, or "box").
 
     >>> import lucid, os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -294,7 +295,7 @@ def bound(run, *, time_limit=600.0, gap=0.01, domain="box", threads=0, progress=
     True
     """
     return _json.loads(_lucid.bound(_os.fspath(run), _number("time_limit", time_limit),
-                                    _number("gap", gap), domain, _threads(threads),
+                                    _number("gap", gap), domain or "", _threads(threads),
                                     _shown(progress)))
 
 

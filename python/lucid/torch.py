@@ -18,7 +18,7 @@ from multiprocessing import connection as _connection
 import numpy as _np
 import torch as _torch
 
-from . import _shown, import_networks
+from . import _dataset, _shown, import_networks
 from ._errors import Error, InvalidInput, Mismatch
 from ._network import Network
 
@@ -161,6 +161,7 @@ def train(dataset, make_model, fit, run, *, seed=0, processes=None, members=None
     Networks are kept in the folder RUN.networks: called again, the training goes on. A training
     that fails is tried once more; then its row is named, after all the others were trained.
     """
+    dataset = _dataset(dataset)
     units = dataset.units
     if members is not None and members < len(units):
         units = [units[i * len(units) // members] for i in range(members)]

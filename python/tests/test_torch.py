@@ -3,6 +3,7 @@ import doctest
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -307,6 +308,29 @@ class Torch(unittest.TestCase):
         self.assertTrue(lucid.check(self.run_folder)["accepted"])
         labels = lucid.Guard(self.run_folder, guard="exact").predict(data.test_x)
         self.assertGreater(np.mean(labels == data.test_y), 0.7)
+
+    def test_the_example_trains_beside_the_built_in_trainer(self):
+        example = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                               "../../examples/pytorch_adult.py")
+        data = self.data()
+        out = os.path.join(self.folder, "both")
+        done = subprocess.run(
+            [sys.executable, "-P", example, "--data", data.folder, "--rows", "30", "--hidden", "6",
+             "--time-limit", "20", "--out", out], capture_output=True, text=True, check=True)
+        shares = {}
+        for line in done.stdout.splitlines():
+            found = re.match(r"(PyTorch|built-in) +([\d.]+) % +([\d.]+) % +([\d.]+) % +"
+                             r"([\d.]+), ([\d.]+) \(checked\)$", line)
+            if found:
+                shares[found.group(1)] = [float(number) for number in found.groups()[1:]]
+        self.assertEqual(set(shares), {"PyTorch", "built-in"}, done.stdout)
+        for none, _, exact, *bounds in shares.values():
+            self.assertGreater(none, 70)
+            self.assertGreater(exact, 60)
+            self.assertGreater(min(bounds), 0)
+        # Two trainings of one kind: close to each other, and not the same.
+        self.assertLess(abs(shares["PyTorch"][0] - shares["built-in"][0]), 15)
+        self.assertNotEqual(shares["PyTorch"], shares["built-in"])
 
     def test_a_crash_is_tried_again_then_named_and_the_rest_is_kept(self):
         data = self.data()

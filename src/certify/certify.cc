@@ -89,9 +89,8 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
   if (!options.index && !options.spatial) return Ok();
   Certificate& certificate = summary.certificate;
   const int threads = options.bound().threads;
-  LUCID_ASSIGN(const MemberBounds members,
-               BoundMembers(ensemble, certificate.member_error, threads, progress, stop,
-                            options.bound().team));
+  LUCID_ASSIGN(const MemberBounds members, BoundMembers(ensemble, certificate.member_error, threads,
+                                                        progress, stop, options.bound().team));
   if (options.index) {
     LUCID_ASSIGN(const MemberIndex index,
                  MemberIndex::Build(ensemble, members.upper, certificate.member_error, threads));
@@ -136,6 +135,12 @@ DeclaredDecision OwnDecision(const Manifest& manifest) {
   const DeclaredBounds& declared = *manifest.declared;
   const auto classes = static_cast<std::size_t>(manifest.schema.classes());
   return {declared.r, std::vector<double>(classes, declared.bound()), /*after_looking=*/false};
+}
+
+DomainKind DomainOfEarlier(const Ensemble& ensemble, const std::string& certificate) {
+  const Result<Certificate> found = LoadCertificate(certificate);
+  const bool same = found.ok() && found->run_key == ensemble.manifest().run_key;
+  return same ? found->domain : DomainKind::kBox;
 }
 
 std::string JournalPath(const std::string& certificate) { return certificate + ".journal"; }

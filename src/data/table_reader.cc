@@ -181,9 +181,6 @@ Result<std::int64_t> TableReader::EncodeCells(std::span<float> x, std::int32_t& 
   return encoder_.EncodeRow(features_, x);
 }
 
-namespace {
-
-// Adds the lines of further rows that do not encode to the first one's message.
 Error WithFurtherErrors(const Error& first, TableReader& reader) {
   constexpr std::size_t kShown = 5;
   std::vector<std::int64_t> lines;
@@ -202,8 +199,6 @@ Error WithFurtherErrors(const Error& first, TableReader& reader) {
           fmt::format("{} (and {} more such rows: line {}{})", first.message, lines.size(),
                       fmt::join(shown, ", "), lines.size() > kShown ? ", ..." : "")};
 }
-
-}  // namespace
 
 Result<Table> ReadTable(TableReader reader, const RowVisitor& visit) {
   Table table;

@@ -89,6 +89,10 @@ class TableReader {
   std::vector<std::string_view> features_;  // the cells without the label and the unit
 };
 
+// Reads on after an error of Next() and adds the lines of further rows that do not encode to the
+// first one's message.
+Error WithFurtherErrors(const Error& first, TableReader& reader);
+
 using RowVisitor = std::function<void(std::span<const std::string_view> cells)>;
 
 // All rows. `visit` sees the raw cells of each. A file without rows is an error unless `total`.

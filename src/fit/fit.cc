@@ -194,8 +194,7 @@ class Fitting {
     CertifyOptions certify;
     auto& native = std::get<NativeBoundOptions>(certify.engine);
     native.time_limit = options_.time_limit;
-    native.seed = options_.seed.value_or(0);
-    native.threads = options_.threads;
+    native.threads = options_.threads;  // no seed: `lucid bound --resume` goes on with this search
     native.command = options_.command;
     native.journal = JournalPath(path);
     native.resume = true;

@@ -19,6 +19,7 @@
 #include "native/engine.h"
 #include "native/guard_proof.h"
 #include "native/native_journal.h"
+#include "native/pace.h"
 #include "native/proof_parts.h"
 #include "native/region_search.h"
 #include "native/region_tasks.h"
@@ -237,9 +238,13 @@ class NativeBound {
       search.work_log = [this](const TaskTimes& times) { LogWork(times); };
     }
     double latest = bound.beta_upper;  // proved by now
+    Pace pace;
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
       latest = std::min(latest, upper);
-      Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members);
+      const double gap = latest > 0 ? (latest - lower) / latest : 0;
+      const auto left =
+          options_.decide ? std::nullopt : pace.SecondsLeft(SecondsSince(begin), gap, options_.gap);
+      Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members, left);
     };
     if (!options_.journal.empty()) {
       search.save = [&](const std::string& regions) {
@@ -335,13 +340,16 @@ class NativeBound {
   }
 
   void Report(std::int32_t label, double seconds, Clock::time_point deadline, double lower,
-              double upper, std::int64_t regions, std::int64_t members) const {
+              double upper, std::int64_t regions, std::int64_t members,
+              std::optional<double> expected) const {
     if (options_.trace) options_.trace(label, seconds, lower, upper);
     if (!progress_) return;
     const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
-    const std::string detail =
-        fmt::format("beta in [{:.4g}, {:.4g}], at most {:.0f} s left, {} member{} in the worst",
-                    lower, upper, std::max(rest, 0.0), members, members == 1 ? "" : "s");
+    const std::string left = expected && *expected < rest
+                                 ? fmt::format("about {:.0f} s left of {:.0f} s", *expected, rest)
+                                 : fmt::format("at most {:.0f} s left", std::max(rest, 0.0));
+    const std::string detail = fmt::format("beta in [{:.4g}, {:.4g}], {}, {} member{} in the worst",
+                                           lower, upper, left, members, members == 1 ? "" : "s");
     progress_({fmt::format("class {}", label), "regions", regions, 0, 0, detail});
   }
 

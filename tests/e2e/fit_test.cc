@@ -164,6 +164,40 @@ TEST_F(FitTest, GoesOnAfterAKillInEveryStage) {
   EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
 }
 
+// The command that a fit which ran out of time names goes on with its search, whatever its seed,
+// and what it proves is about the same inputs.
+TEST_F(FitTest, BoundGoesOnWhereFitRanOutOfTime) {
+  WritePeople("people.csv", ',');
+  const Outcome made = Run(
+      "fit people.csv --label result --unit person --expected-rows 200 --seed 1 --time-limit 1ms "
+      "--out run");
+  ASSERT_EQ(made.code, 0) << made;
+  ASSERT_THAT(made.err, HasSubstr("lucid bound run --resume goes on"));
+  const auto before = ReadJson(folder_ / "run/certificate.json");
+  EXPECT_EQ(before["domain"], "schema");
+  const Outcome more = Run("bound run --resume --time-limit 5m");
+  ASSERT_EQ(more.code, 0) << more;
+  EXPECT_THAT(more.err, Not(HasSubstr("begins anew")));
+  EXPECT_THAT(more.err, HasSubstr("domain schema, as that of 'run/certificate.json'"));
+  const auto after = ReadJson(folder_ / "run/certificate.json");
+  EXPECT_EQ(after["domain"], "schema");
+  bool tighter = false;
+  for (std::size_t c = 0; c < 2; ++c) {
+    const double old = before["classes"][c]["beta_upper"].is_number()
+                           ? before["classes"][c]["beta_upper"].get<double>()
+                           : 1e300;
+    EXPECT_LE(after["classes"][c]["beta_upper"], old);
+    tighter = tighter || after["classes"][c]["beta_upper"] < old;
+  }
+  EXPECT_TRUE(tighter);
+  // Nothing that is asked for later makes it worse, unless other inputs are asked for by name.
+  EXPECT_THAT(Run("bound run --time-limit 1ms").code, testing::AnyOf(0, 3));
+  EXPECT_EQ(ReadJson(folder_ / "run/certificate.json")["classes"][0]["beta_upper"],
+            after["classes"][0]["beta_upper"]);
+  Run("bound run --domain box --time-limit 1ms");
+  EXPECT_EQ(ReadJson(folder_ / "run/certificate.json")["domain"], "box");
+}
+
 // Between few rows and many, batches of 512 were a hundred steps: N said one class always.
 TEST_F(FitTest, LearnsFromAFewThousandRows) {
   std::mt19937_64 random(3);

@@ -135,6 +135,7 @@ TEST_F(PredictTest, BadInputIsNamed) {
   const std::string header = Lines(ReadBytes(folder_ / "p/test.csv"))[0] + "\n";
   WriteBytes(folder_ / "nan.csv", header + "0.5,0.5,0\nnan,0.5,0\n");
   WriteBytes(folder_ / "outside.csv", header + "0.5,0.5,0\n0.5,0.5,0\n0.5,1.5,0\n");
+  WriteBytes(folder_ / "several.csv", header + "x,0.5,0\n0.5,0.5,0\n0.5,7,0\n0.5,y,0\n");
   WriteBytes(folder_ / "empty.csv", header);
   WriteBytes(folder_ / "columns.csv", "a,b\n0,0\n");
   WriteBytes(folder_ / "open.key", "lucid-guard-key-1\n" + std::string(64, '0') + "\n");
@@ -142,6 +143,7 @@ TEST_F(PredictTest, BadInputIsNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"predict r --input nan.csv", "nan.csv:3: column"},
       {"predict r --input outside.csv", "outside.csv:4: column"},
+      {"predict r --input several.csv", "(and 2 more such rows: line 4, 5)"},
       {"predict r --input empty.csv", "no rows"},
       {"predict r --input columns.csv", "columns.csv:1"},
       {"predict r --input none.csv", "none.csv"},

@@ -44,6 +44,11 @@ DeclaredDecision OwnDecision(const Manifest& manifest);
 // Where a search for this certificate is saved, so that it can be resumed.
 std::string JournalPath(const std::string& certificate);
 
+// What a search goes on with that is not told what may be asked: the domain of the certificate in
+// this file if there is one of this run, otherwise the box. Bounds of one domain do not improve
+// those of another.
+DomainKind DomainOfEarlier(const Ensemble& ensemble, const std::string& certificate);
+
 struct CertifySummary {
   Certificate certificate;         // as it was written
   std::string path;                // of the certificate
