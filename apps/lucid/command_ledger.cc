@@ -158,7 +158,8 @@ void AddLedgerCommand(CLI::App& root, Session& session) {
   CLI::App* ledger =
       root.add_subcommand("ledger", "Makes, shows and merges the ledgers that servers charge");
   ledger->require_subcommand(1);
-  ledger->footer("Start with:  lucid ledger init RUN --ledger ledger.db");
+  ledger->footer(std::string("Start with:  ") + kRunExample +
+                 "lucid ledger init run --ledger ledger.db");
   auto arguments = std::make_shared<LedgerArguments>();
   CLI::App* init = AddCommand(
       *ledger, session, "init", "Makes an empty ledger, and the guard's key if there is none",
