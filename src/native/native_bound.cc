@@ -216,7 +216,8 @@ class NativeBound {
       bound.seconds = before + SecondsSince(begin);
     };
     RegionSearchOptions search;
-    search.gap = options_.gap;
+    // The gap is that of what is recorded, which is a little more than what the search proves.
+    search.gap = std::max(options_.gap - (1 - options_.gap) * 2 * kCheckerSlack, 0.0);
     search.absolute_gap = kAbsoluteGap;
     if (options_.decide) search.decide = DecisionOn(*options_.decide);
     search.threads = options_.threads;

@@ -224,7 +224,7 @@ TEST_F(FitTest, LeavesColumnsOutByName) {
   ASSERT_EQ(made.code, 0) << made;
   EXPECT_THAT(made.err, HasSubstr("column 'score' is left out: ignored, as asked"));
   EXPECT_THAT(ReadBytes(folder_ / "run/data/schema.csv"), Not(HasSubstr("score")));
-  EXPECT_THAT(Run(fit).err, HasSubstr("was begun with another --ignore"));
+  EXPECT_THAT(Run(fit).err, HasSubstr("was begun with another value of --ignore"));
   EXPECT_THAT(Run("fit people.csv --label result --ignore scor --out other").err,
               HasSubstr("there is no column 'scor'"));
 }
