@@ -94,7 +94,7 @@ TEST(Schema, ErrorsNameFileLineColumnValueAndRule) {
       {"\n", "s.csv:2: 1 cells, expected 5 (column,kind,offset,divisor,categories)"},
       {"\"x\ny\",numeric,0,1,\nz,what,,,\n",
        "s.csv:4: column 'z': kind 'what' is unknown (numeric, binary, quarter-circle, categorical, "
-       "label or unit)"},
+       "label, unit or ignore)"},
       {"x,categorical,,,caf\xe9|tea\n",
        "s.csv:2: column 'x': not UTF-8; convert the files (iconv -f latin1 -t utf-8)"},
       {"\"x\x1b\n\",numeric,0,0,\n", "s.csv:2: column 'x\\x1b\\x0a': divisor '0' must not be 0"},
