@@ -97,9 +97,9 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 if(LUCID_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)
-  set(_tested ONNX SERVE FETCH NPZ POSTGRES GRPC)
-  if(NOT CMAKE_CROSSCOMPILING)  # mpirun starts programs of this machine
-    list(APPEND _tested MPI)
+  set(_tested ONNX SERVE FETCH NPZ)
+  if(NOT CMAKE_CROSSCOMPILING)  # mpirun, PostgreSQL and protoc are programs of this machine
+    list(APPEND _tested MPI POSTGRES GRPC)
   endif()
   foreach(_part IN LISTS _tested)
     if(NOT LUCID_HAS_${_part})

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/admin_token.h"
+#include "admission/admin_token.h"
 #include "serve/exchange.h"
 #include "serve/status.h"
 

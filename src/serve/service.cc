@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <utility>
 
+#include "admission/tls.h"
 #include "base/files.h"
 #include "lucid/base/version.h"
 #include "lucid/certificate/receipt.h"
 #include "lucid/ensemble/ensemble.h"
 #include "serve/admin_site.h"
-#include "serve/tls.h"
 
 namespace lucid {
 

@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
+#include "admission/admin_token.h"
 #include "guard/answer_memo.h"
 #include "lucid/guard/guard.h"
 #include "lucid/guard/ledger.h"
 #include "lucid/promise/promise.h"
 #include "lucid/serve/server.h"
-#include "serve/admin_token.h"
 #include "serve/public_site.h"
 #include "serve/worker.h"
 

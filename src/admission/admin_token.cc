@@ -1,4 +1,4 @@
-#include "serve/admin_token.h"
+#include "admission/admin_token.h"
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "lucid/base/digest.h"
 
 namespace lucid {
 namespace {
@@ -56,15 +55,15 @@ Result<AdminToken> AdminToken::Load(const std::string& path) {
                     "rand -hex 32 makes one)",
                     path));
   }
-  return AdminToken(std::move(text));
+  return AdminToken(Sha256Of(text));
 }
 
 bool AdminToken::Allows(std::string_view authorization) const {
   std::string given;
   if (const auto bearer = After("Bearer ", authorization)) given = *bearer;
   if (const auto basic = After("Basic ", authorization)) given = PasswordIn(*basic).value_or("");
-  const Digest ours = Sha256Of(token_), theirs = Sha256Of(given);  // of one length
-  return CRYPTO_memcmp(ours.bytes.data(), theirs.bytes.data(), ours.bytes.size()) == 0;
+  const Digest theirs = Sha256Of(given);  // of one length with ours, whatever was given
+  return CRYPTO_memcmp(digest_.bytes.data(), theirs.bytes.data(), theirs.bytes.size()) == 0;
 }
 
 }  // namespace lucid

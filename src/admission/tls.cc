@@ -1,4 +1,4 @@
-#include "serve/tls.h"
+#include "admission/tls.h"
 
 #include <fmt/format.h>
 #include <openssl/err.h>

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "lucid/base/digest.h"
 #include "lucid/base/result.h"
 
 namespace lucid {
@@ -20,8 +21,8 @@ class AdminToken {
   bool Allows(std::string_view authorization) const;
 
  private:
-  explicit AdminToken(std::string token) : token_(std::move(token)) {}
-  std::string token_;
+  explicit AdminToken(const Digest& digest) : digest_(digest) {}
+  Digest digest_;  // of the token, which nothing keeps
 };
 
 }  // namespace lucid
