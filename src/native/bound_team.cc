@@ -33,8 +33,14 @@ class HelpedSearch {
         options_(OptionsFor(topic, domain_)),
         work_(networks.network(), networks.members(), topic.label, topic.member_error, options_),
         cutter_(work_, networks.network(), topic.label, options_),
-        tools_{networks.network(), networks.members(), topic.label, options_, work_, cutter_,
-               [this](const Worker&) { return work_.Expired(); }, threads},
+        tools_{networks.network(),
+               networks.members(),
+               topic.label,
+               options_,
+               work_,
+               cutter_,
+               [this](const Worker&) { return work_.Expired(); },
+               threads},
         workers_(MakeWorkers(networks.network(), topic.label, threads, &domain_)) {}
   HelpedSearch(const HelpedSearch&) = delete;
   HelpedSearch& operator=(const HelpedSearch&) = delete;
@@ -106,8 +112,8 @@ Status HelpBounds(const Ensemble& ensemble, Team& team, int threads, std::stop_t
   };
   service.answer = [&](ByteCursor& in, int worker, std::string& out) -> Status {
     if (current.kind == TaskKind::kMembers) {
-      return AnswerMembers(ensemble, networks, current.label, current.member_error,
-                           nobody_waits, in, out);
+      return AnswerMembers(ensemble, networks, current.label, current.member_error, nobody_waits,
+                           in, out);
     }
     if (search->Answer(in, worker, out)) return Ok();
     return InternalError("a task of the leader is damaged, or its answer cannot be told");

@@ -296,11 +296,11 @@ class NativeBound {
       TaskTimes times{std::string(NameOf(TaskKind::kFirstAttack)), {}};
       for (FirstAttackTask& task : tasks) {
         if (Clock::now() >= deadline) break;
-        const Clock::time_point begin = Clock::now();
+        const double begin = ProcessorSeconds();
         const Status done = attack(task, options_.threads);
         if (!done.ok() && done.error().kind == ErrorKind::kInterrupted) break;
         LUCID_TRY(done);
-        times.tasks.push_back({SecondsSince(begin), 0, 0});
+        times.tasks.push_back({ProcessorSeconds() - begin, 0, 0});
       }
       if (!options_.work_log.empty()) LogWork(times);
     }
@@ -356,8 +356,8 @@ class NativeBound {
 
   // A line for what the search did between two lists of tasks, and one for each task.
   void LogWork(const TaskTimes& times) {
-    double seconds = SecondsSince(logged_);
-    logged_ = Clock::now();
+    double seconds = ProcessorSeconds() - logged_;
+    logged_ = ProcessorSeconds();
     if (work_log_.empty()) work_log_ = "list,kind,seconds,bytes_asked,bytes_answered\n";
     ++lists_;
     std::string lines;
@@ -391,7 +391,7 @@ class NativeBound {
   std::optional<ProofParts> proof_;
   std::string work_log_;
   std::int64_t lists_ = 0;
-  Clock::time_point logged_ = Clock::now();
+  double logged_ = ProcessorSeconds();
 };
 
 }  // namespace

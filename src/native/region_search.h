@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -39,11 +40,16 @@ struct RegionDecision {
 struct TaskTimes {
   std::string kind;
   struct Task {
-    double seconds = 0;
+    double seconds = 0;  // of the processor: another program's share does not count
     std::size_t asked = 0, answered = 0;  // bytes
   };
   std::vector<Task> tasks;
 };
+
+// Of all threads of this process.
+inline double ProcessorSeconds() {
+  return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+}
 
 struct RegionSearchOptions {
   double gap = 0.01;                            // relative: ends when upper - lower <= gap upper

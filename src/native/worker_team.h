@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/parallel.h"
 #include "base/task_team.h"
 #include "native/region_parts.h"
@@ -39,8 +38,8 @@ class WorkerTeam {
 
   Worker& first() const { return *workers_.front(); }
   // What to call now and then during closer looks, each of which may take a minute. (Not during
-  // other tasks: regions that are being cut are in nobody's books, so that a bound that was reported
-  // then would leave them out.)
+  // other tasks: regions that are being cut are in nobody's books, so that a bound that was
+  // reported then would leave them out.)
   void SetMeanwhile(std::function<void()> meanwhile) { meanwhile_ = std::move(meanwhile); }
 
   // Does all tasks, on all threads and with the processes that help. False: out of time, some are
@@ -98,9 +97,9 @@ class WorkerTeam {
       std::string asked, answered;
       task.Ask(asked);
       ByteCursor question(asked);
-      const Clock::time_point begin = Clock::now();
+      const double begin = ProcessorSeconds();
       const bool done = AnswerTask(Task::kKind, question, tools_, first(), answered);
-      const double seconds = SecondsSince(begin);
+      const double seconds = ProcessorSeconds() - begin;
       ByteCursor answer(answered);
       if (!done || !task.Take(answer) || answer.left() != 0) {
         return InternalError("a task cannot be told to another process");

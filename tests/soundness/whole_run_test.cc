@@ -1,6 +1,7 @@
 // Whole runs of the native engine, through the entry point that the program uses, against exact
 // answers: time limits of microseconds, stops, kills and resumes, little memory, one and more
-// threads and processes, every kind of bound forced early, both domains, weights from 1e-30 to 1e30.
+// threads and processes, every kind of bound forced early, both domains, weights from 1e-30 to
+// 1e30.
 //
 // LUCID_WHOLE_RUNS and LUCID_WHOLE_SEED (decimal) say how many runs to make (default 2500) and the
 // seed of the first ensemble (default 1). A failure names the seed of its ensemble, which makes the
