@@ -333,8 +333,7 @@ class ProofAccount {
       gains.pairs.emplace_back(trail_[t].first, reach_[trail_[t].first]);
     }
     std::ranges::sort(gains.pairs);
-    const auto same = std::ranges::unique(gains.pairs);
-    gains.pairs.erase(same.begin(), same.end());
+    gains.pairs.erase(std::unique(gains.pairs.begin(), gains.pairs.end()), gains.pairs.end());
     while (trail_.size() > mark) {
       reach_[trail_.back().first] = trail_.back().second;
       trail_.pop_back();

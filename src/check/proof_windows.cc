@@ -291,7 +291,7 @@ struct ProofWindows::Chain {
       keys.clear();
       for (const Cell& cell : windows[p].cells) keys.push_back(KeyOf(cell, layout.width - shared));
       std::ranges::sort(keys);
-      keys.erase(std::ranges::unique(keys).begin(), keys.end());
+      keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
       const auto number = [&](std::uint64_t key) {
         const auto at = std::ranges::lower_bound(keys, key);
         return at != keys.end() && *at == key ? static_cast<std::uint32_t>(at - keys.begin())

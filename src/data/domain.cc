@@ -16,7 +16,7 @@ std::vector<std::vector<float>> Canonical(std::vector<std::vector<float>> points
     for (float& value : point) value = std::clamp(value, 0.0F, 1.0F) + 0.0F;
   }
   std::ranges::sort(points);
-  points.erase(std::ranges::unique(points).begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
   return points;
 }
 

@@ -433,8 +433,7 @@ class SpatialSearch {
       for (Pair& pair : leaf.pairs) claims_.push_back(std::move(pair.why));
     }
     std::ranges::sort(claims_);
-    const auto same = std::ranges::unique(claims_);
-    claims_.erase(same.begin(), same.end());
+    claims_.erase(std::unique(claims_.begin(), claims_.end()), claims_.end());
     BoxProof proof{std::move(splits_), {}};
     for (const auto& claim : claims_) {
       if (claim) proof.claims.push_back(*claim);

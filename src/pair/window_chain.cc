@@ -186,7 +186,7 @@ void WindowChain::MatchNeighbours(Window* before, Window* after) {
     for (const Cell& cell : before->cells) keys.push_back(key(cell, width_ - shared));
   }
   std::ranges::sort(keys);
-  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   const auto number = [&](std::uint64_t key) {
     return static_cast<std::uint32_t>(std::ranges::lower_bound(keys, key) - keys.begin());
   };
