@@ -103,7 +103,7 @@ double AreaUnderCurve(std::span<const double> in, std::span<const double> out) {
   const std::vector<double> sorted = Sorted(out);
   double wins = 0;  // ties count half
   for (const double score : in) {
-    const auto [first, last] = std::ranges::equal_range(sorted, score);
+    const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), score);
     wins += static_cast<double>(first - sorted.begin()) + 0.5 * static_cast<double>(last - first);
   }
   return wins / (static_cast<double>(in.size()) * static_cast<double>(out.size()));
