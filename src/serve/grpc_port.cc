@@ -1,6 +1,7 @@
 #include "serve/grpc_port.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/common.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -15,6 +16,10 @@
 #include <optional>
 #include <thread>
 #include <utility>
+
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 
 #include "admission/network_of.h"
 #include "base/files.h"
@@ -379,7 +384,11 @@ Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker& worker) {
   const ServeOptions& options = worker.options();
   LUCID_TRY(ParseAddress(options.grpc));  // gRPC would take names as well
   LUCID_ASSIGN(const auto credentials, CredentialsOf(options));
-  gpr_set_log_function([](gpr_log_func_args*) {});  // it would write to stderr
+  // Both would write to stderr, the latter whenever a client sends a text that is not UTF-8.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  google::protobuf::SetLogHandler(nullptr);
+#endif
   grpc::EnableDefaultHealthCheckService(true);
   std::unique_ptr<GrpcPort> port(new GrpcPort(std::make_unique<Impl>(worker)));
   Impl& impl = *port->impl_;
