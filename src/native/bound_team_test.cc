@@ -124,7 +124,7 @@ TEST_F(BoundTeam, GivesTheBitsOfOneProcess) {
 TEST_F(BoundTeam, AnotherNumberOfProcessesGoesOn) {
   Open(Make(3, 3, 2, 40));
   NativeBoundOptions options = Options();
-  options.gap = 0.01;
+  options.gap = 1e-3;
   options.journal = folder_ / "journal";
   options.save_every = 0;
   const Certificate alone = [&] {
@@ -134,7 +134,7 @@ TEST_F(BoundTeam, AnotherNumberOfProcessesGoesOn) {
     return Alone(whole);
   }();
   int interrupted = 0;
-  std::int64_t looks = 20;
+  std::int64_t looks = 4;
   for (const int processes : {4, 1, 2, 3, 1, 4, 2}) {
     std::atomic<std::int64_t> left = looks;
     looks *= 3;
