@@ -9,6 +9,7 @@
 
 #include "base/hasher.h"
 #include "base/text.h"
+#include "data/ignored_columns.h"
 #include "data/table_reader.h"
 #include "lucid/data/units.h"
 
