@@ -188,7 +188,7 @@ void AddNetworkOptions(CLI::App& command, ServeArguments& arguments) {
       "Name by which browsers may reach the console, beside localhost and addresses");
   command.add_option("--name", options.name, "Name of the model in paths")->capture_default_str();
   command.add_option("--api-keys", options.api_keys, "Keys file (default: anonymous)");
-  command.add_option("--tls-cert", options.tls_certificate, "Certificate chain, PEM");
+  command.add_option("--tls-cert,--tls-certificate", options.tls_certificate, "Certificate chain, PEM");
   command.add_option("--tls-key", options.tls_key, "Its private key, PEM");
   command.add_option("--tls-client-ca", options.tls_client_ca,
                      "PEM: clients need a certificate that one of these signed");

@@ -28,7 +28,8 @@ std::optional<Response> AdminSite::Admit(Exchange& exchange) const {
   static constexpr std::string_view kPaths[] = {"/", "/status.json", "/metrics", "/healthz"};
   const RequestHead& head = exchange.head;
   if (!IsOurs(head.host)) {
-    return ErrorResponse(421, "the Host field must be localhost, an address or an --admin-host");
+    return ErrorResponse(
+        421, "the Host field must be localhost, an address or a name of the option admin_host");
   }
   if (token_ && head.path != "/healthz" && !token_->Allows(head.authorization)) {
     Response response = ErrorResponse(401, "a token is needed: 'Authorization: Bearer TOKEN'");

@@ -84,7 +84,7 @@ Status ServeOptions::Validate() const {
   if (budget && !(*budget >= 0 && std::isfinite(*budget))) {
     return InvalidInput(fmt::format("budget: {} is not a number from 0 on", *budget));
   }
-  if (budget && ledger.empty()) return InvalidInput("budget: it needs a ledger (--ledger FILE)");
+  if (budget && ledger.empty()) return InvalidInput("budget: it needs the option ledger");
   if ((memo == MemoKind::kDictionary) == memo_file.empty()) {
     return InvalidInput("memo-file: it goes with the dictionary memo, and the other way round");
   }
@@ -110,8 +110,9 @@ Status ServeOptions::Validate() const {
   }
   if (guard.guard == GuardKind::kExact && latency_floor == 0 && !open_timing) {
     return InvalidInput(
-        "guard exact: how long it takes tells which inputs are noised: give --latency-floor, above "
-        "the slowest answer (20ms, say), or take the guard spatial or scalar");
+        "guard exact: how long it takes tells which inputs are noised: give the option "
+        "latency_floor, "
+        "above the slowest answer (20ms, say), or take the guard spatial or scalar");
   }
   return Ok();
 }

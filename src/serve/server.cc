@@ -35,8 +35,8 @@ Status CheckExposure(const ServeOptions& options) {
     LUCID_ASSIGN(const auto endpoint, ParseAddress(address));
     if (endpoint.address().is_loopback() || safe) continue;
     return InvalidInput(fmt::format(
-        "{}: {} can be reached by other machines: give --api-keys, --tls-cert and --tls-key, or "
-        "--insecure-listen if something in front does that",
+        "{}: {} can be reached by other machines: give the option api_keys and the option "
+        "tls_certificate, or the option insecure_listen if something in front does that",
         name, address));
   }
   if (options.admin.empty() || SocketPath(options.admin)) return Ok();
@@ -44,7 +44,7 @@ Status CheckExposure(const ServeOptions& options) {
   if (admin.address().is_loopback()) return Ok();
   return InvalidInput(fmt::format(
       "admin: {} can be reached by other machines, and says everything in plain text: use a "
-      "loopback address or unix:/PATH, or --insecure-listen",
+      "loopback address or unix:/PATH, or the option insecure_listen",
       options.admin));
 }
 

@@ -33,8 +33,8 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
   const bool with_ledger = NeedsLedger(manifest);
   if (!declared && with_ledger && options_.ledger.empty()) {
     return InvalidInput(
-        fmt::format("epsilon {}: above 0 every answer is charged to a ledger: give one (--ledger "
-                    "FILE or postgresql://...), which lucid ledger init makes",
+        fmt::format("epsilon {}: above 0 every answer is charged to a ledger: give one (the "
+                    "option ledger, a file or postgresql://...), which lucid ledger init makes",
                     options_.guard.epsilon));
   }
   const Result<Certificate> certificate = LoadCertificate(path);
@@ -52,7 +52,7 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
     if (!declared && !trusted) {
       return Mismatch(
           fmt::format("'{}': its bounds are {}: run lucid-check {} --run {} first, or serve with "
-                      "--unchecked",
+                      "the option unchecked",
                       path, NameOf(standing), path, options_.run));
     }
   }
