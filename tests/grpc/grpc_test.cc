@@ -177,11 +177,11 @@ TEST_F(GrpcTest, TheProtocolIsAnswered) {
   EXPECT_TRUE(call(&Stub::ModelMetadata, ask, model).ok());
   const nlohmann::json http = server->Ask(Get("/v2/models/points")).Json();
   EXPECT_EQ(model.name(), "points");
-  EXPECT_EQ(model.platform(), http["platform"]);
+  EXPECT_EQ(model.platform(), http["platform"].get<std::string>());
   ASSERT_EQ(model.inputs_size(), std::ssize(http["inputs"]));
   for (int i = 0; i < model.inputs_size(); ++i) {
-    EXPECT_EQ(model.inputs(i).name(), http["inputs"][i]["name"]);
-    EXPECT_EQ(model.inputs(i).datatype(), http["inputs"][i]["datatype"]);
+    EXPECT_EQ(model.inputs(i).name(), http["inputs"][i]["name"].get<std::string>());
+    EXPECT_EQ(model.inputs(i).datatype(), http["inputs"][i]["datatype"].get<std::string>());
     EXPECT_EQ(model.inputs(i).shape(0), -1);
   }
   EXPECT_EQ(model.outputs(0).name(), "label");
