@@ -43,7 +43,11 @@ TEST_F(TeamBoundTest, TheBoundsAndTheProofAreThoseOfOneProcess) {
       const Outcome made =
           RunTeam(processes, "bound run --threads 1 --json " + how + " --out " + out);
       ASSERT_EQ(made.code, alone.code) << made;
-      EXPECT_EQ(made.Json()["classes"].size(), 2U) << made;  // and so only one of them printed
+      // Only one of them printed. (Open MPI 5 itself writes there, too, if the job ends with 1
+      // or 3.)
+      const auto first = made.out.find("\"classes\"");
+      EXPECT_NE(first, std::string::npos) << made;
+      EXPECT_EQ(first, made.out.rfind("\"classes\"")) << made;
       EXPECT_EQ(Findings("alone"), Findings(out)) << how << " " << processes;
       EXPECT_TRUE(Proof("alone") == Proof(out)) << how << " " << processes;
       fs::remove(folder_ / out);
