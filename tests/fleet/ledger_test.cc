@@ -437,7 +437,8 @@ TEST_F(PostgresLedgerTest, AServerThatStopsInTheMiddleStopsTheOthersForTenSecond
   const double start = Now();
   const auto refused = ledger.Charge(Request("a", {}, 1.0, {2}));
   EXPECT_FALSE(refused.ok());
-  EXPECT_LT(Now() - start, 20) << MessageOf(refused);  // the limit is 10 s, the machine may be slow
+  // A statement has ten seconds, and two may wait (with PostgreSQL 17).
+  EXPECT_LT(Now() - start, 30) << MessageOf(refused);
   server_->TrySql(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' "
       "AND wait_event = 'PgSleep'",
