@@ -43,6 +43,13 @@ class FitTest : public CommandTest {
     std::ranges::replace(text, ';', separator);
     WriteBytes(folder_ / name, text);
   }
+  // Of the folder `run`, beside those of another run.
+  void ExpectNetworksAsIn(const std::string& other) {
+    for (const std::string name : {"ensemble.safetensors", "network.safetensors"}) {
+      EXPECT_TRUE(ReadBytes(folder_ / ("run/" + name)) == ReadBytes(folder_ / (other + "/" + name)))
+          << name;
+    }
+  }
 };
 
 TEST_F(FitTest, MakesARunThatIsCheckedMeasuredAndAnswersTheSameFile) {
@@ -124,11 +131,7 @@ TEST_F(FitTest, GoesOnAfterAKill) {
   EXPECT_EQ(killed, 6);
   const Outcome last = Run(fit + "run");
   ASSERT_EQ(last.code, 0) << last;
-  for (const char* name : {"ensemble.safetensors", "network.safetensors"}) {
-    EXPECT_TRUE(ReadBytes(folder_ / (std::string("run/") + name)) ==
-                ReadBytes(folder_ / (std::string("whole/") + name)))
-        << name;
-  }
+  ExpectNetworksAsIn("whole");
   EXPECT_EQ(last.Json()["bounds"], "proved and checked");
   EXPECT_EQ(last.Json()["promise"], "labels");
   EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
@@ -155,11 +158,7 @@ TEST_F(FitTest, GoesOnAfterAKillInEveryStage) {
   }
   const Outcome last = Run(fit + "run");
   ASSERT_EQ(last.code, 0) << last;
-  for (const char* name : {"ensemble.safetensors", "network.safetensors"}) {
-    EXPECT_TRUE(ReadBytes(folder_ / (std::string("run/") + name)) ==
-                ReadBytes(folder_ / (std::string("whole/") + name)))
-        << name;
-  }
+  ExpectNetworksAsIn("whole");
   EXPECT_EQ(last.Json()["bounds"], "proved and checked");
   EXPECT_TRUE(fs::exists(folder_ / "run/report.html"));
 }
