@@ -34,8 +34,8 @@ using region_search::TaskKind;
 using region_search::TaskTopic;
 
 // If nothing leaks there is no witness that a relative gap could refer to. A bound below this is
-// good enough then.
-// Half of what counts as exact (engine.cc): what recording a bound adds to it fits into the rest.
+// good enough then. It is half of what counts as exact (engine.cc), so that what recording a bound
+// adds to it fits into the other half.
 constexpr double kAbsoluteGap = 5e-7;
 // A class goes on if so much of the whole time is left, in seconds or as a share of it.
 constexpr double kWorthGoingOn = 0.1, kShareWorthGoingOn = 0.02;

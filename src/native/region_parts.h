@@ -75,7 +75,7 @@ struct Worker {
   NetworkGradient gradient, member_gradient;
   PairAscent ascent;
   std::vector<float> parameters;
-  Recycled<RegionFacts> domain;           // while all pairs are bounded over the whole domain
+  Recycled<RegionFacts> domain;           // the whole one, once a task has asked for it
   std::unique_ptr<ClaimChecker> checker;  // while a proof is written
 };
 
