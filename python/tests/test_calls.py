@@ -7,24 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import lucid
 import numpy as np
+from in_a_folder import InAFolder
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-
-
-class InAFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def at(self, name):
-        return os.path.join(self.folder, name)
 
 
 class Documentation(InAFolder):

@@ -10,7 +10,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -21,27 +20,12 @@ import lucid
 import lucid._estimator
 import lucid._network
 import numpy as np
-
-PROGRAM = os.environ.get("LUCID_PROGRAM", "lucid")
+from in_a_folder import InAFolder
 
 
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
-
-
-class InAFolder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def at(self, name):
-        return os.path.join(self.folder, name)
-
-    def program(self, *arguments):
-        return subprocess.run([PROGRAM, *arguments], check=True, capture_output=True, text=True,
-                              cwd=self.folder)
 
 
 class TheModuleAndTheProgram(InAFolder):
