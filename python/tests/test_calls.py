@@ -178,7 +178,7 @@ except KeyboardInterrupt:
 class Interrupts(InAFolder):
     def test_ctrl_c_stops_every_long_call_soon_and_the_call_goes_on(self):
         data = lucid.Dataset.synth2d(self.at("p"), rows=170, seed=3)
-        lucid.train(data, self.at("r"), arch="2x50", batch=30, epochs=40, lr=0.1, seed=5)
+        lucid.train(data, self.at("r"), arch="6x50", batch=30, epochs=40, lr=0.1, seed=5)
         script = self.at("long.py")
         with open(script, "w", encoding="utf-8") as file:
             file.write(LONG)
