@@ -64,16 +64,16 @@ Status Measure(const std::string& run, const Options& options, std::ostream* tra
   fmt::print("\n{}: {} members of {} parameters, {}\n", run, ensemble.members(),
              ensemble.network().parameters.size(), ensemble.network().architecture.Canonical());
   NativeBoundOptions native;
-  native.gap = options.gap;
-  native.time_limit = options.limit;
+  native.common.gap = options.gap;
+  native.common.time_limit = options.limit;
   std::vector<int> threads = {1};
   if (EffectiveThreads(0) > 1) threads.push_back(EffectiveThreads(0));
   std::vector<Certificate> results;
   double seconds = 0;
   for (const int count : threads) {
-    native.threads = count;
+    native.common.threads = count;
     if (trace != nullptr && count == threads.back()) {
-      native.trace = [&](std::int32_t label, double at, double lower, double upper) {
+      native.common.trace = [&](std::int32_t label, double at, double lower, double upper) {
         *trace << fmt::format("{},{},{:.3f},{:.6g},{:.6g}\n", run, label, at, lower, upper);
       };
     }
@@ -84,9 +84,9 @@ Status Measure(const std::string& run, const Options& options, std::ostream* tra
   for (const Certificate& result : results) LUCID_TRY(Compare(results.front(), result));
   if (options.milp_factor <= 0) return Ok();
   MilpBoundOptions milp;
-  milp.gap = options.gap;
-  milp.time_limit = std::max(options.milp_factor * seconds, 1.0);
-  milp.subset_limit = milp.time_limit / 4;
+  milp.common.gap = options.gap;
+  milp.common.time_limit = std::max(options.milp_factor * seconds, 1.0);
+  milp.subset_limit = milp.common.time_limit / 4;
   LUCID_ASSIGN(const Certificate paper, ComputeBoundsByMilp(ensemble, milp));
   LUCID_TRY(Compare(results.back(), paper));
   PrintRow("milp", threads.back(), paper);

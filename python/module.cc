@@ -436,14 +436,14 @@ std::string Bound(const std::string& run, double time_limit, double gap, const s
                   int threads, py::object progress) {
   CertifyOptions options;
   auto& native = std::get<NativeBoundOptions>(options.engine);
-  native.time_limit = time_limit;
-  native.gap = gap;
+  native.common.time_limit = time_limit;
+  native.common.gap = gap;
   if (!domain.empty()) native.domain = Value(DomainNamed(domain));
-  native.threads = threads;
+  native.common.threads = threads;
   const std::string certificate = PathIn(run, kCertificateFile);
-  native.journal = JournalPath(certificate);
-  native.resume = std::filesystem::exists(native.journal);
-  native.command = {"python", "lucid.bound"};
+  native.common.journal = JournalPath(certificate);
+  native.common.resume = std::filesystem::exists(native.common.journal);
+  native.common.command = {"python", "lucid.bound"};
   const CertifySummary made =
       Run(std::move(progress),
           [&](const ProgressCallback& told, std::stop_token stop) -> Result<CertifySummary> {

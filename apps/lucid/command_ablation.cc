@@ -116,9 +116,9 @@ Result<ExitCode> RunAblationCommand(const Session& session, const AblationArgume
       options.variants.push_back(variant);
     }
   }
-  options.bound.seed = session.seed;
-  options.bound.threads = session.threads;
-  options.bound.command = session.arguments;
+  options.bound.common.seed = session.seed;
+  options.bound.common.threads = session.threads;
+  options.bound.common.command = session.arguments;
   options.bound.tighten = arguments.tighten == "lp";
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
   LUCID_ASSIGN(const std::optional<Table> test, TestRows(session, arguments, ensemble.manifest()));
@@ -148,7 +148,7 @@ Result<ExitCode> RunAblationCommand(const Session& session, const AblationArgume
 void AddAblationCommand(CLI::App& root, Session& session) {
   auto arguments = std::make_shared<AblationArguments>();
   MilpBoundOptions& bound = arguments->ablation.bound;
-  bound.class_limit = 8 * 3600.0;
+  bound.common.class_limit = 8 * 3600.0;
   CLI::App* command = AddCommand(
       root, session, "ablation", "The paper's Table 4 on a run: what each part of it is worth",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x8 --out run "
@@ -159,10 +159,10 @@ void AddAblationCommand(CLI::App& root, Session& session) {
       ->add_option("--variants", arguments->variants, "all, or some of naive,H,HM,HMRiS,HMB,full")
       ->delimiter(',')
       ->capture_default_str();
-  AddDuration(*command, "--time-limit", bound.class_limit,
+  AddDuration(*command, "--time-limit", bound.common.class_limit,
               "Time for one variant and class, e.g. 60s, 10m (default: 8h, as in the paper)");
   AddDuration(*command, "--subset-limit", bound.subset_limit, "Time for one MILP (default: 40m)");
-  command->add_option("--gap", bound.gap, "Relative gap at which a search ends")
+  command->add_option("--gap", bound.common.gap, "Relative gap at which a search ends")
       ->capture_default_str();
   command->add_option("--tau", bound.tau, "Relax-if-similar's threshold")->capture_default_str();
   command
@@ -175,7 +175,8 @@ void AddAblationCommand(CLI::App& root, Session& session) {
   command->add_option(
       "--out", arguments->out,
       "Folder for a certificate per variant and table.json (default: RUN/ablation)");
-  command->add_flag("--resume", bound.resume, "Keep the variants whose certificate is there");
+  command->add_flag("--resume", bound.common.resume,
+                    "Keep the variants whose certificate is there");
 }
 
 }  // namespace lucid::app

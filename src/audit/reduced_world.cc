@@ -95,8 +95,8 @@ Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate
   CertifyOptions certify;
   auto& native = std::get<NativeBoundOptions>(certify.engine);
   native.domain = certificate.domain;
-  native.time_limit = kBoundSeconds;
-  native.threads = threads;
+  native.common.time_limit = kBoundSeconds;
+  native.common.threads = threads;
   certify.proof = false;
   certify.index = certificate.index_digest.has_value();
   certify.spatial = false;  // nobody plays with the spatial guard

@@ -125,10 +125,11 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
 }  // namespace
 
 BoundOptions& CertifyOptions::bound() {
-  return std::visit([](auto& options) -> BoundOptions& { return options; }, engine);
+  return std::visit([](auto& options) -> BoundOptions& { return options.common; }, engine);
 }
 const BoundOptions& CertifyOptions::bound() const {
-  return std::visit([](const auto& options) -> const BoundOptions& { return options; }, engine);
+  return std::visit([](const auto& options) -> const BoundOptions& { return options.common; },
+                    engine);
 }
 
 DeclaredDecision OwnDecision(const Manifest& manifest) {

@@ -193,11 +193,12 @@ class Fitting {
     LUCID_TRY(ensemble);
     CertifyOptions certify;
     auto& native = std::get<NativeBoundOptions>(certify.engine);
-    native.time_limit = options_.time_limit;
-    native.threads = options_.threads;  // no seed: `lucid bound --resume` goes on with this search
-    native.command = options_.command;
-    native.journal = JournalPath(path);
-    native.resume = true;
+    native.common.time_limit = options_.time_limit;
+    native.common.threads = options_.threads;
+    // The seed is the default one, so that `lucid bound --resume` goes on with this search.
+    native.common.command = options_.command;
+    native.common.journal = JournalPath(path);
+    native.common.resume = true;
     native.domain = WantsFull(options_) ? DomainKind::kBox : DomainKind::kSchema;
     if (ensemble->manifest().declared) {
       certify.declared = OwnDecision(ensemble->manifest());

@@ -72,8 +72,8 @@ Proved RandomProved(const TemporaryFolder& folder, std::uint64_t seed, double di
   const std::string name = std::to_string(seed);
   Ensemble ensemble = MakeRun(folder, name, network, RandomMembers(network, 8, distance, stream));
   NativeBoundOptions options;
-  options.gap = 0.2;  // proved all the same, and quick
-  options.threads = 1;
+  options.common.gap = 0.2;  // proved all the same, and quick
+  options.common.threads = 1;
   Certificate certificate = ComputeBounds(ensemble, options).value();
   Proved proved{std::move(ensemble), std::move(certificate), {}};
   std::vector<SpatialBounds::Tree> trees;

@@ -43,8 +43,8 @@ class BoundTeam : public testing::Test {
   }
   NativeBoundOptions Options() const {
     NativeBoundOptions options;
-    options.gap = 1e-3;
-    options.threads = 1;
+    options.common.gap = 1e-3;
+    options.common.threads = 1;
     options.proof = folder_ / "proof";
     return options;
   }
@@ -56,7 +56,7 @@ class BoundTeam : public testing::Test {
   Result<Certificate> Together(int processes, NativeBoundOptions options,
                                std::stop_token stop = {}) const {
     LocalTeamOf team(processes, [this](Team& helper) { return HelpBounds(*ensemble_, helper, 1); });
-    options.team = &team.leader();
+    options.common.team = &team.leader();
     return ComputeBounds(*ensemble_, options, {}, std::move(stop));
   }
   void ExpectSame(const Certificate& a, const Certificate& b) {
@@ -99,7 +99,7 @@ TEST_F(BoundTeam, GivesTheBitsOfOneProcess) {
         if (decide >= 0) options.decide = decide;
         options.closer_after = 6;
         options.attack_climbs = 8;
-        options.gap = shape.inputs > 10 ? 0.5 : 0.01;
+        options.common.gap = shape.inputs > 10 ? 0.5 : 0.01;
         const Certificate alone = Alone(options);
         for (const auto& [name, count] : alone.classes[0].counters) {
           if (name == "regions") regions += count;
@@ -124,12 +124,12 @@ TEST_F(BoundTeam, GivesTheBitsOfOneProcess) {
 TEST_F(BoundTeam, AnotherNumberOfProcessesGoesOn) {
   Open(Make(3, 3, 2, 40));
   NativeBoundOptions options = Options();
-  options.gap = 1e-3;
-  options.journal = folder_ / "journal";
+  options.common.gap = 1e-3;
+  options.common.journal = folder_ / "journal";
   options.save_every = 0;
   const Certificate alone = [&] {
     NativeBoundOptions whole = options;
-    whole.journal.clear();
+    whole.common.journal.clear();
     whole.proof = folder_ / "whole";
     return Alone(whole);
   }();
@@ -146,8 +146,8 @@ TEST_F(BoundTeam, AnotherNumberOfProcessesGoesOn) {
     for (std::size_t c = 0; c < alone.classes.size(); ++c) {
       EXPECT_GE(found->classes[c].beta_upper, alone.classes[c].beta_lower) << "UNSOUND";
     }
-    interrupted += options.Finished(*found) ? 0 : 1;
-    options.resume = std::filesystem::exists(options.journal);
+    interrupted += options.common.Finished(*found) ? 0 : 1;
+    options.common.resume = std::filesystem::exists(options.common.journal);
   }
   EXPECT_GE(interrupted, 2);
   options.out_of_time = {};
@@ -156,7 +156,7 @@ TEST_F(BoundTeam, AnotherNumberOfProcessesGoesOn) {
   for (std::size_t c = 0; c < alone.classes.size(); ++c) {
     EXPECT_NE(last->classes[c].status, BoundStatus::kDeadline);
     EXPECT_NEAR(last->classes[c].beta_upper, alone.classes[c].beta_upper,
-                2 * options.gap * alone.classes[c].beta_upper + 2e-6);
+                2 * options.common.gap * alone.classes[c].beta_upper + 2e-6);
   }
 }
 
@@ -167,7 +167,7 @@ TEST_F(BoundTeam, AnotherRunIsRefused) {
   const Ensemble others = elsewhere.Open();
   LocalTeamOf team(2, [&](Team& helper) { return HelpBounds(others, helper, 1); });
   NativeBoundOptions options = Options();
-  options.team = &team.leader();
+  options.common.team = &team.leader();
   const auto found = ComputeBounds(*ensemble_, options);
   ASSERT_FALSE(found.ok());
   EXPECT_THAT(found.error().message, HasSubstr("rank 1: what is here is not what the leader"));
@@ -182,17 +182,18 @@ TEST_F(BoundTeam, AStoppedHelperEndsTheJobWithAState) {
                       helper.rank() == 2 ? source.get_token() : std::stop_token());
   });
   NativeBoundOptions options = Options();
-  options.gap = 0;
-  options.journal = folder_ / "journal";
-  options.team = &team.leader();
-  options.trace = [&](std::int32_t, double, double, double) { source.request_stop(); };
+  options.common.gap = 0;
+  options.common.journal = folder_ / "journal";
+  options.common.team = &team.leader();
+  options.common.trace = [&](std::int32_t, double, double, double) { source.request_stop(); };
   const auto found = ComputeBounds(*ensemble_, options);
   ASSERT_TRUE(found.ok()) << found.error().message;
-  EXPECT_FALSE(options.Finished(*found));
-  EXPECT_TRUE(std::filesystem::exists(options.journal));
+  EXPECT_FALSE(options.common.Finished(*found));
+  EXPECT_TRUE(std::filesystem::exists(options.common.journal));
 }
 
-// What a helper does not understand, or the leader, ends the job with an error and not with a bound.
+// What a helper does not understand, or the leader, ends the job with an error and not with a
+// bound.
 class LyingTeam final : public Team {
  public:
   LyingTeam(Team& team, int kind) : team_(team), kind_(kind) {}
@@ -222,7 +223,7 @@ TEST_F(BoundTeam, ADamagedAnswerIsAnError) {
       return HelpBounds(*ensemble_, lying, 1);
     });
     NativeBoundOptions options = Options();
-    options.team = &team.leader();
+    options.common.team = &team.leader();
     const auto found = ComputeBounds(*ensemble_, options);
     if (kind == 3 && found.ok()) {  // every second answer came when its job was over
       ExpectSame(Alone(Options()), *found);

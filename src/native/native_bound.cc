@@ -84,7 +84,7 @@ class NativeBound {
         stop_(std::move(stop)),
         networks_(ensemble) {
     journal_.certificate = UnprovedCertificate(ensemble);
-    journal_.certificate.command = options.command;
+    journal_.certificate.command = options.common.command;
     journal_.certificate.engine = Engine::kNative;
     journal_.certificate.options = options.Canonical();
     journal_.certificate.domain = options.domain;
@@ -101,35 +101,36 @@ class NativeBound {
           "the network's outputs may overflow or be no numbers, so nothing can be proved of it");
     }
     domain_ = Domain::Of(options_.domain, ensemble_.manifest().schema);
-    LUCID_ASSIGN(team_, GatherForBounds(options_.team, ensemble_, stop_));
+    LUCID_ASSIGN(team_, GatherForBounds(options_.common.team, ensemble_, stop_));
     if (team_) stop_ = team_->stop();
     LUCID_TRY(OpenJournal());
     LUCID_ASSIGN(certificate.member_error,
-                 LargestError(EnsembleMembers(ensemble_), options_.threads));
+                 LargestError(EnsembleMembers(ensemble_), options_.common.threads));
     LUCID_TRY(OpenProof());
     const double before = certificate.seconds;
-    const Clock::time_point start = Clock::now(), deadline = In(options_.time_limit);
+    const Clock::time_point start = Clock::now(), deadline = In(options_.common.time_limit);
     for (std::int32_t label = 0; label < classes && !Refuted(); ++label) {
-      if (options_.label.value_or(label) != label || Done(label)) continue;
-      const int left = options_.label ? 1 : classes - label;
+      if (options_.common.label.value_or(label) != label || Done(label)) continue;
+      const int left = options_.common.label ? 1 : classes - label;
       const Clock::time_point now = Clock::now();
-      LUCID_TRY(RunClass(label, std::min(now + (deadline - now) / left, In(options_.class_limit))));
+      LUCID_TRY(RunClass(label,
+                         std::min(now + (deadline - now) / left, In(options_.common.class_limit))));
     }
     if (!Refuted()) LUCID_TRY(GoOnWithTheUnfinished(deadline));
     certificate.seconds = before + SecondsSince(start);
-    const bool finished = Refuted() || options_.Finished(certificate);
-    const bool keeps = !finished && !options_.journal.empty();
+    const bool finished = Refuted() || options_.common.Finished(certificate);
+    const bool keeps = !finished && !options_.common.journal.empty();
     if (proof_) {
       LUCID_ASSIGN(certificate.proof, proof_->Finish(keeps));
       journal_.proof_parts = proof_->seals();
     }
-    if (keeps) LUCID_TRY(journal_.Save(options_.journal, Key()));
+    if (keeps) LUCID_TRY(journal_.Save(options_.common.journal, Key()));
     if (!options_.work_log.empty()) {
       LUCID_TRY(WriteFileAtomically(options_.work_log, work_log_, kForEverybody));
     }
-    if (finished && !options_.journal.empty()) {
+    if (finished && !options_.common.journal.empty()) {
       std::error_code ignored;  // a journal that was never written
-      std::filesystem::remove(options_.journal, ignored);
+      std::filesystem::remove(options_.common.journal, ignored);
     }
     return certificate;
   }
@@ -139,7 +140,7 @@ class NativeBound {
   Status GoOnWithTheUnfinished(Clock::time_point deadline) {
     std::vector<std::int32_t> unfinished;
     for (const ClassBound& bound : journal_.certificate.classes) {
-      const bool asked = options_.label.value_or(bound.label) == bound.label;
+      const bool asked = options_.common.label.value_or(bound.label) == bound.label;
       if (asked && !Done(bound.label) && !journal_.regions[bound.label].empty()) {
         unfinished.push_back(bound.label);
       }
@@ -147,8 +148,8 @@ class NativeBound {
     auto left = static_cast<int>(unfinished.size());
     for (const std::int32_t label : unfinished) {
       const Clock::time_point now = Clock::now(), end = now + (deadline - now) / left--;
-      const double own = options_.class_limit - journal_.certificate.classes[label].seconds;
-      const double worth = std::min(kWorthGoingOn, kShareWorthGoingOn * options_.time_limit);
+      const double own = options_.common.class_limit - journal_.certificate.classes[label].seconds;
+      const double worth = std::min(kWorthGoingOn, kShareWorthGoingOn * options_.common.time_limit);
       if (stop_.stop_requested() || -SecondsSince(deadline) < worth || own <= 0) continue;
       LUCID_TRY(RunClass(label, std::min(end, In(own))));
     }
@@ -170,16 +171,17 @@ class NativeBound {
   Digest Key() const { return JournalKey(ensemble_, options_.Canonical()); }
 
   Status OpenJournal() {
-    if (options_.journal.empty()) return Ok();
-    if (options_.resume) {
-      if (!std::filesystem::exists(options_.journal)) return Ok();  // killed before the first one
-      LUCID_ASSIGN(NativeJournal found, NativeJournal::Load(options_.journal, Key()));
-      found.certificate.command = options_.command;
+    if (options_.common.journal.empty()) return Ok();
+    if (options_.common.resume) {
+      if (!std::filesystem::exists(options_.common.journal))
+        return Ok();  // killed before the first one
+      LUCID_ASSIGN(NativeJournal found, NativeJournal::Load(options_.common.journal, Key()));
+      found.certificate.command = options_.common.command;
       journal_ = std::move(found);
       return Ok();
     }
-    if (std::filesystem::exists(options_.journal)) {
-      return RenameDurably(options_.journal, options_.journal + ".old");
+    if (std::filesystem::exists(options_.common.journal)) {
+      return RenameDurably(options_.common.journal, options_.common.journal + ".old");
     }
     return Ok();
   }
@@ -217,10 +219,10 @@ class NativeBound {
     };
     RegionSearchOptions search;
     // The gap is that of what is recorded, which is a little more than what the search proves.
-    search.gap = std::max(options_.gap - (1 - options_.gap) * 2 * kCheckerSlack, 0.0);
+    search.gap = std::max(options_.common.gap - (1 - options_.common.gap) * 2 * kCheckerSlack, 0.0);
     search.absolute_gap = kAbsoluteGap;
     if (options_.decide) search.decide = DecisionOn(*options_.decide);
-    search.threads = options_.threads;
+    search.threads = options_.common.threads;
     search.memory = options_.memory;
     search.closer_after = options_.closer_after;
     if (options_.attack_climbs) search.most_climbs = *options_.attack_climbs;
@@ -243,11 +245,12 @@ class NativeBound {
     search.report = [&](double lower, double upper, std::int64_t regions, std::int64_t members) {
       latest = std::min(latest, upper);
       const double gap = latest > 0 ? (latest - lower) / latest : 0;
-      const auto left =
-          options_.decide ? std::nullopt : pace.SecondsLeft(SecondsSince(begin), gap, options_.gap);
+      const auto left = options_.decide
+                            ? std::nullopt
+                            : pace.SecondsLeft(SecondsSince(begin), gap, options_.common.gap);
       Report(label, before + SecondsSince(begin), deadline, lower, latest, regions, members, left);
     };
-    if (!options_.journal.empty()) {
+    if (!options_.common.journal.empty()) {
       search.save = [&](const std::string& regions) {
         record(latest);
         journal_.regions[label] = regions;
@@ -259,12 +262,12 @@ class NativeBound {
                                witnesses, state));
     record(summary.verdict.upper());
     journal_.regions[label] = summary.left;
-    if (options_.trace) {
-      options_.trace(label, bound.seconds, bound.beta_lower, bound.beta_upper);
+    if (options_.common.trace) {
+      options_.common.trace(label, bound.seconds, bound.beta_lower, bound.beta_upper);
     }
     Conclude(summary, bound);
     if (Done(label)) journal_.regions[label].clear();
-    return options_.journal.empty() ? Ok() : SaveJournal();
+    return options_.common.journal.empty() ? Ok() : SaveJournal();
   }
 
   // Seals the part of the proof that the journal names before the journal is written.
@@ -273,7 +276,7 @@ class NativeBound {
       LUCID_TRY(proof_->Seal());
       journal_.proof_parts = proof_->seals();
     }
-    return journal_.Save(options_.journal, Key());
+    return journal_.Save(options_.common.journal, Key());
   }
 
   Status RunAttacks(std::int32_t label, Clock::time_point deadline, WitnessKeeper& witnesses) {
@@ -282,7 +285,7 @@ class NativeBound {
                                     -SecondsSince(deadline), options_.attack_climbs);
     std::vector<FirstAttackTask> tasks(static_cast<std::size_t>(effort.attacks));
     for (std::size_t n = 0; n < tasks.size(); ++n) {
-      tasks[n].seed = options_.seed + n * 0x9E3779B97F4A7C15;
+      tasks[n].seed = options_.common.seed + n * 0x9E3779B97F4A7C15;
       tasks[n].pool = effort.pool;
       tasks[n].climbs = effort.local_searches;
       tasks[n].alone = effort.alone;
@@ -297,7 +300,7 @@ class NativeBound {
       for (FirstAttackTask& task : tasks) {
         if (Clock::now() >= deadline) break;
         const double begin = ProcessorSeconds();
-        const Status done = attack(task, options_.threads);
+        const Status done = attack(task, options_.common.threads);
         if (!done.ok() && done.error().kind == ErrorKind::kInterrupted) break;
         LUCID_TRY(done);
         times.tasks.push_back({ProcessorSeconds() - begin, 0, 0});
@@ -332,18 +335,18 @@ class NativeBound {
     all.whole_process = true;
     Status failed = Ok();
     all.here = [&](std::int64_t n, int) {
-      const Status done = attack(task(n), options_.threads);
+      const Status done = attack(task(n), options_.common.threads);
       if (!done.ok() && done.error().kind != ErrorKind::kInterrupted) failed = done;
     };
     all.expired = [&] { return stop_.stop_requested() || Clock::now() >= deadline; };
-    LUCID_TRY(team_->Run(all, options_.threads));
+    LUCID_TRY(team_->Run(all, options_.common.threads));
     return failed;
   }
 
   void Report(std::int32_t label, double seconds, Clock::time_point deadline, double lower,
               double upper, std::int64_t regions, std::int64_t members,
               std::optional<double> expected) const {
-    if (options_.trace) options_.trace(label, seconds, lower, upper);
+    if (options_.common.trace) options_.common.trace(label, seconds, lower, upper);
     if (!progress_) return;
     const double rest = std::chrono::duration<double>(deadline - Clock::now()).count();
     const std::string left = expected && *expected < rest

@@ -34,8 +34,8 @@ class NativeBoundTest : public testing::Test {
 
   NativeBoundOptions Options() const {
     NativeBoundOptions options;
-    options.gap = 1e-3;
-    options.threads = 1;
+    options.common.gap = 1e-3;
+    options.common.threads = 1;
     return options;
   }
   Certificate Bounds(const NativeBoundOptions& options) const {
@@ -118,7 +118,7 @@ TEST_F(NativeBoundTest, GivesACertificateThatEveryCheckAccepts) {
 TEST_F(NativeBoundTest, OneThreadAndFourGiveTheSameBits) {
   NativeBoundOptions options = Options();
   const Certificate one = Bounds(options);
-  options.threads = 4;
+  options.common.threads = 4;
   const Certificate four = Bounds(options);
   for (std::size_t c = 0; c < one.classes.size(); ++c) {
     EXPECT_EQ(one.classes[c].beta_upper, four.classes[c].beta_upper);
@@ -129,7 +129,7 @@ TEST_F(NativeBoundTest, OneThreadAndFourGiveTheSameBits) {
 
 TEST_F(NativeBoundTest, AGapOfZeroIsExactOnATinyRun) {
   NativeBoundOptions options = Options();
-  options.gap = 0;
+  options.common.gap = 0;
   const Certificate certificate = Bounds(options);
   ExpectValid(certificate);
   for (const ClassBound& bound : certificate.classes) {
@@ -140,7 +140,7 @@ TEST_F(NativeBoundTest, AGapOfZeroIsExactOnATinyRun) {
 
 TEST_F(NativeBoundTest, AGapOfOneIsValid) {
   NativeBoundOptions options = Options();
-  options.gap = 1;
+  options.common.gap = 1;
   ExpectValid(Bounds(options));
 }
 
@@ -155,7 +155,7 @@ TEST_F(NativeBoundTest, AStopBeforeTheStartGivesACeilingAndNoError) {
 
 TEST_F(NativeBoundTest, NoTimeGivesACeilingAndNoError) {
   NativeBoundOptions options = Options();
-  options.time_limit = 1e-9;
+  options.common.time_limit = 1e-9;
   const Certificate hurried = Bounds(options);
   ExpectValid(hurried);
   for (const ClassBound& bound : hurried.classes) {
@@ -166,7 +166,7 @@ TEST_F(NativeBoundTest, NoTimeGivesACeilingAndNoError) {
 
 TEST_F(NativeBoundTest, OnlyTheClassThatIsAskedForIsBounded) {
   NativeBoundOptions options = Options();
-  options.label = 1;
+  options.common.label = 1;
   const Certificate one = Bounds(options);
   ASSERT_EQ(one.classes.size(), 2U);
   EXPECT_EQ(one.classes[0].beta_upper, std::numeric_limits<double>::infinity());
@@ -176,7 +176,7 @@ TEST_F(NativeBoundTest, OnlyTheClassThatIsAskedForIsBounded) {
 TEST_F(NativeBoundTest, TheTraceClosesInOnTheBound) {
   NativeBoundOptions options = Options();
   std::vector<std::vector<std::pair<double, double>>> seen(2);
-  options.trace = [&](std::int32_t label, double, double lower, double upper) {
+  options.common.trace = [&](std::int32_t label, double, double lower, double upper) {
     seen[label].emplace_back(lower, upper);
   };
   const Certificate certificate = Bounds(options);
@@ -193,13 +193,13 @@ TEST_F(NativeBoundTest, TheTraceClosesInOnTheBound) {
 TEST_F(NativeBoundTest, ResumedAfterAnEndBeforeTheSearchItEndsWithinTheGapOfTheWhole) {
   NativeBoundOptions options = Options();
   const Certificate whole = Bounds(options);
-  options.journal = folder_ / "native.journal";
+  options.common.journal = folder_ / "native.journal";
   Stopped(options);
-  options.resume = true;
+  options.common.resume = true;
   const Certificate resumed = Bounds(options);
   ExpectValid(resumed);
-  ExpectEqualWithinTheGap(resumed, whole, options.gap);
-  EXPECT_FALSE(fs::exists(options.journal)) << "nothing is left to resume";
+  ExpectEqualWithinTheGap(resumed, whole, options.common.gap);
+  EXPECT_FALSE(fs::exists(options.common.journal)) << "nothing is left to resume";
 }
 
 // A run whose classes take many rounds each, stopped in the first round of the first.
@@ -214,15 +214,15 @@ class LongRunTest : public testing::Test {
   }
   NativeBoundOptions Options() const {
     NativeBoundOptions options;
-    options.gap = 0.03;
-    options.threads = 1;
-    options.journal = folder_ / "native.journal";
+    options.common.gap = 0.03;
+    options.common.threads = 1;
+    options.common.journal = folder_ / "native.journal";
     return options;
   }
   // Its bounds as the search first reports them end it.
   Certificate Stopped(NativeBoundOptions options) const {
     std::stop_source source;
-    options.trace = [&](std::int32_t, double, double, double) { source.request_stop(); };
+    options.common.trace = [&](std::int32_t, double, double, double) { source.request_stop(); };
     const auto found = ComputeBounds(ensemble_, options, {}, source.get_token());
     EXPECT_TRUE(found.ok()) << found.error().message;
     return found.value();
@@ -241,8 +241,8 @@ TEST_F(LongRunTest, ResumedAgainAndAgainItEndsWithinTheGapOfTheWhole) {
   for (int round = 0; round < 5; ++round) {
     SCOPED_TRACE(round);
     const Certificate part = Stopped(options);
-    EXPECT_TRUE(fs::exists(options.journal)) << "the test has become easy";
-    options.resume = true;
+    EXPECT_TRUE(fs::exists(options.common.journal)) << "the test has become easy";
+    options.common.resume = true;
     for (std::size_t c = 0; c < 2; ++c) {
       const ClassBound& bound = part.classes[c];
       EXPECT_GE(bound.beta_upper, whole->classes[c].beta_lower) << "UNSOUND";
@@ -259,11 +259,11 @@ TEST_F(LongRunTest, ResumedAgainAndAgainItEndsWithinTheGapOfTheWhole) {
   for (std::size_t c = 0; c < 2; ++c) {
     const ClassBound &a = resumed->classes[c], &b = whole->classes[c];
     EXPECT_NE(a.status, BoundStatus::kDeadline);
-    EXPECT_NEAR(a.beta_upper, b.beta_upper, 2 * options.gap * b.beta_upper);
+    EXPECT_NEAR(a.beta_upper, b.beta_upper, 2 * options.common.gap * b.beta_upper);
     EXPECT_GE(a.beta_upper, b.beta_lower) << "UNSOUND";
     EXPECT_GE(b.beta_upper, a.beta_lower) << "UNSOUND";
   }
-  EXPECT_FALSE(fs::exists(options.journal)) << "nothing is left to resume";
+  EXPECT_FALSE(fs::exists(options.common.journal)) << "nothing is left to resume";
 }
 
 // Members that always like class 0 less than N does: class 1 cannot leak, which is seen at once,
@@ -279,12 +279,12 @@ TEST(NativeBound, TimeThatAClassDoesNotNeedGoesToTheOthers) {
   const ImportedRun run(network, members);
   const Ensemble ensemble = run.Open();
   NativeBoundOptions options;
-  options.gap = 0;
-  options.threads = 1;
-  options.time_limit = 6;
+  options.common.gap = 0;
+  options.common.threads = 1;
+  options.common.time_limit = 6;
   std::vector<std::int32_t> labels;  // in the order of the search
   std::vector<double> seconds, upper;
-  options.trace = [&](std::int32_t label, double at, double, double bound) {
+  options.common.trace = [&](std::int32_t label, double at, double, double bound) {
     if (labels.empty() || labels.back() != label) labels.push_back(label);
     if (label != 0) return;
     if (!seconds.empty()) {
@@ -305,29 +305,29 @@ TEST(NativeBound, TimeThatAClassDoesNotNeedGoesToTheOthers) {
 TEST_F(LongRunTest, AJournalOfOtherOptionsIsRefused) {
   NativeBoundOptions options = Options();
   Stopped(options);
-  ASSERT_TRUE(fs::exists(options.journal));
-  options.resume = true;
-  options.gap = 0.5;
+  ASSERT_TRUE(fs::exists(options.common.journal));
+  options.common.resume = true;
+  options.common.gap = 0.5;
   const auto other = ComputeBounds(ensemble_, options);
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().kind, ErrorKind::kMismatch);
-  EXPECT_TRUE(fs::exists(options.journal)) << "it belongs to somebody";
+  EXPECT_TRUE(fs::exists(options.common.journal)) << "it belongs to somebody";
 }
 
 TEST_F(NativeBoundTest, AJournalThatIsNotResumedIsKeptBeside) {
   NativeBoundOptions options = Options();
-  options.journal = folder_ / "native.journal";
-  std::ofstream(options.journal) << "of an earlier search";
+  options.common.journal = folder_ / "native.journal";
+  std::ofstream(options.common.journal) << "of an earlier search";
   Bounds(options);
-  EXPECT_FALSE(fs::exists(options.journal));
-  EXPECT_TRUE(fs::exists(options.journal + ".old"));
+  EXPECT_FALSE(fs::exists(options.common.journal));
+  EXPECT_TRUE(fs::exists(options.common.journal + ".old"));
 }
 
 TEST_F(NativeBoundTest, ADamagedJournalIsRefused) {
   NativeBoundOptions options = Options();
-  options.journal = folder_ / "native.journal";
-  options.resume = true;
-  std::ofstream(options.journal) << "not a journal";
+  options.common.journal = folder_ / "native.journal";
+  options.common.resume = true;
+  std::ofstream(options.common.journal) << "not a journal";
   const auto found = ComputeBounds(ensemble_, options);
   ASSERT_FALSE(found.ok());
   EXPECT_NE(found.error().message.find("damaged"), std::string::npos) << found.error().message;
@@ -345,17 +345,17 @@ TEST_F(NativeBoundTest, OptionsOutOfRangeAreNamed) {
   refused(memory, "memory");
   for (const double gap : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
     NativeBoundOptions options = Options();
-    options.gap = gap;
+    options.common.gap = gap;
     refused(options, "gap");
   }
   NativeBoundOptions label = Options();
-  label.label = 2;
+  label.common.label = 2;
   refused(label, "class");
 }
 
 TEST_F(NativeBoundTest, WritesAProofThatTheCheckerAccepts) {
   NativeBoundOptions options = Options();
-  options.gap = 0.05;
+  options.common.gap = 0.05;
   const Certificate without = Bounds(options);
   options.proof = folder_ / "proof";
   const Certificate certificate = Bounds(options);
@@ -372,20 +372,21 @@ TEST_F(NativeBoundTest, WritesAProofThatTheCheckerAccepts) {
 // shows what the certificate says at each of the stops.
 TEST_F(NativeBoundTest, AProofGoesOnWhereASearchWasStopped) {
   NativeBoundOptions options = Options();
-  options.gap = 0.002;
+  options.common.gap = 0.002;
   options.proof = folder_ / "proof";
-  options.journal = folder_ / "native.journal";
+  options.common.journal = folder_ / "native.journal";
   options.save_every = 0;
-  options.time_limit = 0.01;
+  options.common.time_limit = 0.01;
   int stops = 0;
   Certificate certificate = Bounds(options);
-  for (options.resume = true; !options.Finished(certificate) && stops < 200; ++stops) {
+  for (options.common.resume = true; !options.common.Finished(certificate) && stops < 200;
+       ++stops) {
     if (stops % 5 == 0) ExpectProved(certificate, options.proof);
-    options.time_limit *= 1.3;
+    options.common.time_limit *= 1.3;
     certificate = Bounds(options);
   }
   EXPECT_GT(stops, 0) << "the search ended at once";
-  EXPECT_TRUE(options.Finished(certificate));
+  EXPECT_TRUE(options.common.Finished(certificate));
   ExpectProved(certificate, options.proof);
   EXPECT_FALSE(fs::exists(options.proof + ".part0")) << "parts of a proof that is whole";
 }
@@ -437,9 +438,9 @@ TEST(NativeBound, WindowsAreProved) {
     const Ensemble ensemble = run.Open();
     TemporaryFolder folder;
     NativeBoundOptions options;
-    options.gap = 0.3;
-    options.threads = 1;
-    options.time_limit = 60;
+    options.common.gap = 0.3;
+    options.common.threads = 1;
+    options.common.time_limit = 60;
     options.closer_after = 1;
     const Certificate without = ComputeBounds(ensemble, options).value();
     if (!(without.classes[0].beta_lower > 0.001)) continue;
@@ -474,14 +475,14 @@ TEST(NativeBound, MomentsOfThreeClassesAreProved) {
     const Ensemble ensemble = run.Open();
     TemporaryFolder folder;
     NativeBoundOptions options;
-    options.gap = 0.5;
-    options.threads = 1;
-    options.time_limit = 3;
+    options.common.gap = 0.5;
+    options.common.threads = 1;
+    options.common.time_limit = 3;
     options.closer_after = 1;
-    options.label = 0;
+    options.common.label = 0;
     const Certificate without = ComputeBounds(ensemble, options).value();
-    if (!options.Finished(without)) continue;
-    options.time_limit = 60;
+    if (!options.common.Finished(without)) continue;
+    options.common.time_limit = 60;
     options.proof = folder / "proof";
     Certificate with = ComputeBounds(ensemble, options).value();
     EXPECT_LE(with.classes[0].beta_upper, (1 + 1e-6) * without.classes[0].beta_upper);

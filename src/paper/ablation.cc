@@ -30,7 +30,7 @@ double SecondsUntil(const Traces& traces, std::int32_t label, double bound) {
 // A certificate of an earlier process that says what this variant would compute.
 std::optional<Certificate> Earlier(const std::string& path, const Ensemble& ensemble,
                                    const MilpBoundOptions& options) {
-  if (!options.resume || !std::filesystem::exists(path)) return std::nullopt;
+  if (!options.common.resume || !std::filesystem::exists(path)) return std::nullopt;
   Result<Certificate> found = LoadCertificate(path);
   if (!found.ok() || found->options != options.Canonical() ||
       found->ensemble_digest != ensemble.manifest().ensemble_digest) {
@@ -52,9 +52,9 @@ Result<std::vector<AblationRow>> RunAblation(const Ensemble& ensemble,
     if (stop.stop_requested()) break;
     MilpBoundOptions bound = options.bound;
     bound.variant = variant;
-    bound.time_limit = std::numeric_limits<double>::max();  // class_limit is what counts
+    bound.common.time_limit = std::numeric_limits<double>::max();  // class_limit is what counts
     Traces trace;
-    bound.trace = [&](std::int32_t label, double seconds, double, double upper) {
+    bound.common.trace = [&](std::int32_t label, double seconds, double, double upper) {
       trace[label].emplace_back(seconds, upper);
     };
     const std::string path =
@@ -64,7 +64,7 @@ Result<std::vector<AblationRow>> RunAblation(const Ensemble& ensemble,
                   .string();
     std::optional<Certificate> certificate = Earlier(path, ensemble, bound);
     if (!certificate) {
-      bound.journal.clear();  // a variant is short enough to start over
+      bound.common.journal.clear();  // a variant is short enough to start over
       LUCID_ASSIGN(certificate, ComputeBoundsByMilp(ensemble, bound, progress, stop));
       if (stop.stop_requested()) break;  // cut short: not what the limits would have given
       for (const ClassBound& done : certificate->classes) {

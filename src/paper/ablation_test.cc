@@ -49,17 +49,17 @@ TEST(MilpBoundOptions, ValidateNamesTheFieldThatIsOutOfRange) {
   };
   for (const double bad : {-1e-9, kNan, 1e300}) {
     refused("tau", [&](auto& o) { o.tau = bad; });
-    refused("gap", [&](auto& o) { o.gap = bad; });
+    refused("gap", [&](auto& o) { o.common.gap = bad; });
   }
   for (const double bad : {0.0, -1.0, kNan}) {
-    refused("time-limit", [&](auto& o) { o.time_limit = bad; });
-    refused("class-limit", [&](auto& o) { o.class_limit = bad; });
+    refused("time-limit", [&](auto& o) { o.common.time_limit = bad; });
+    refused("class-limit", [&](auto& o) { o.common.class_limit = bad; });
     refused("subset-limit", [&](auto& o) { o.subset_limit = bad; });
   }
-  for (const std::int32_t bad : {-1, 3}) refused("class", [&](auto& o) { o.label = bad; });
+  for (const std::int32_t bad : {-1, 3}) refused("class", [&](auto& o) { o.common.label = bad; });
   MilpBoundOptions last;
-  last.label = 2;
-  last.gap = last.tau = 0;
+  last.common.label = 2;
+  last.common.gap = last.tau = 0;
   EXPECT_TRUE(last.Validate(3).ok());
 }
 
@@ -72,16 +72,16 @@ TEST(MilpBoundOptions, CanonicalIsWhatDeterminesTheBoundsAndNoMore) {
   };
   EXPECT_TRUE(differs([](auto& o) { o.variant = Variant::kHMB; }));
   EXPECT_TRUE(differs([](auto& o) { o.tau = std::nextafter(o.tau, 1); }));
-  EXPECT_TRUE(differs([](auto& o) { o.gap = std::nextafter(o.gap, 1); }));
+  EXPECT_TRUE(differs([](auto& o) { o.common.gap = std::nextafter(o.common.gap, 1); }));
   EXPECT_TRUE(differs([](auto& o) { o.tighten = !o.tighten; }));
-  EXPECT_TRUE(differs([](auto& o) { o.seed = 1; }));
-  EXPECT_FALSE(differs([](auto& o) { o.time_limit = 1; }));
-  EXPECT_FALSE(differs([](auto& o) { o.class_limit = 1; }));
+  EXPECT_TRUE(differs([](auto& o) { o.common.seed = 1; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.time_limit = 1; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.class_limit = 1; }));
   EXPECT_FALSE(differs([](auto& o) { o.subset_limit = 1; }));
-  EXPECT_FALSE(differs([](auto& o) { o.threads = 7; }));
-  EXPECT_FALSE(differs([](auto& o) { o.journal = "file"; }));
-  EXPECT_FALSE(differs([](auto& o) { o.resume = true; }));
-  EXPECT_FALSE(differs([](auto& o) { o.command = {"lucid"}; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.threads = 7; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.journal = "file"; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.resume = true; }));
+  EXPECT_FALSE(differs([](auto& o) { o.common.command = {"lucid"}; }));
 }
 
 TEST(RunAblation, EveryVariantIsAtOrAboveTheBestWitnessOfAll) {
@@ -93,7 +93,7 @@ TEST(RunAblation, EveryVariantIsAtOrAboveTheBestWitnessOfAll) {
   const TemporaryFolder folder;
   AblationOptions options;
   options.folder = folder / "variants";
-  options.bound.threads = 1;
+  options.bound.common.threads = 1;
   const auto rows = RunAblation(ensemble, options);
   ASSERT_TRUE(rows.ok()) << rows.error().message;
   ASSERT_EQ(rows->size(), std::size(kVariants));
@@ -112,7 +112,7 @@ TEST(RunAblation, EveryVariantIsAtOrAboveTheBestWitnessOfAll) {
     }
   }
   // A second time everything is read from the folder.
-  options.bound.resume = true;
+  options.bound.common.resume = true;
   const auto again = RunAblation(ensemble, options);
   ASSERT_TRUE(again.ok()) << again.error().message;
   for (std::size_t r = 0; r < rows->size(); ++r) {

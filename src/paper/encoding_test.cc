@@ -359,8 +359,8 @@ void ExpectBeta(const Network& network, const std::vector<Network>& members, dou
       MilpBoundOptions options;
       options.variant = variant;
       options.tighten = tighten;
-      options.gap = 0;
-      options.threads = 1;
+      options.common.gap = 0;
+      options.common.threads = 1;
       const auto bound = BoundOf(network, MemoryMembers(members), 0, options);
       ASSERT_TRUE(bound.ok()) << bound.error().message;
       EXPECT_GE(bound->beta_upper, beta);

@@ -35,7 +35,7 @@ class ClassSearch {
     // Where nothing is known to leak a small absolute bound is enough, because finitely many boxes
     // cannot prove 0.
     MilpOptions milp;
-    milp.gap = problem.options.gap;
+    milp.gap = problem.options.common.gap;
     enough_ = milp.GoodEnough(attack_lower_);
   }
 
@@ -43,7 +43,7 @@ class ClassSearch {
     SubsetSearchOptions search;
     search.branch = UsesBranchAndBound(problem_.options.variant);
     search.enough = enough_;
-    search.threads = EffectiveThreads(problem_.options.threads);
+    search.threads = EffectiveThreads(problem_.options.common.threads);
     search.deadline = deadline_;
     search.stop = stop_;
     SubsetSearchHooks hooks;
@@ -107,9 +107,9 @@ class ClassSearch {
     BoxSearchOptions search;
     search.encoding = encoding_options;
     search.tighten = options.tighten;
-    search.milp.gap = options.gap;
+    search.milp.gap = options.common.gap;
     search.milp.enough = enough_;
-    search.milp.incumbent = repair.Anywhere(options.seed);
+    search.milp.incumbent = repair.Anywhere(options.common.seed);
     search.milp.deadline = deadline;
     search.milp.stop = stop_;
     search.milp.report = [&](double bound, std::int64_t) {
@@ -125,7 +125,7 @@ class ClassSearch {
 
   Result<std::vector<Subset>> Split(const Subset& subset) {
     ClusterOptions cluster;
-    cluster.seed = problem_.options.seed;
+    cluster.seed = problem_.options.common.seed;
     return SplitBySimilarity(problem_.members, subset, cluster, stop_);
   }
 
@@ -167,36 +167,36 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
   const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
   LUCID_TRY(options.Validate(classes));
   Certificate certificate = UnprovedCertificate(ensemble);
-  certificate.command = options.command;
+  certificate.command = options.common.command;
   certificate.engine = Engine::kMilp;
   certificate.options = options.Canonical();
   std::optional<SubsetJournal> journal;
-  if (!options.journal.empty()) {
-    LUCID_ASSIGN(journal,
-                 SubsetJournal::Open(options.journal, JournalKey(ensemble, options.Canonical()),
-                                     options.resume));
+  if (!options.common.journal.empty()) {
+    LUCID_ASSIGN(journal, SubsetJournal::Open(options.common.journal,
+                                              JournalKey(ensemble, options.Canonical()),
+                                              options.common.resume));
   }
   const EnsembleMembers members(ensemble);
-  LUCID_ASSIGN(certificate.member_error, LargestError(members, options.threads));
+  LUCID_ASSIGN(certificate.member_error, LargestError(members, options.common.threads));
   const NetworkFacts facts =
       FactsOf(ensemble.network(), UnitBox(ensemble.network().architecture.inputs()));
   const MilpProblem problem{members, facts, options, certificate.member_error,
                             journal ? &*journal : nullptr};
-  const Clock::time_point deadline = In(options.time_limit);
+  const Clock::time_point deadline = In(options.common.time_limit);
   for (std::int32_t label = 0; label < classes; ++label) {
-    if (options.label.value_or(label) != label) continue;  // stays unknown
-    const int left = options.label ? 1 : classes - label;
+    if (options.common.label.value_or(label) != label) continue;  // stays unknown
+    const int left = options.common.label ? 1 : classes - label;
     const Clock::time_point begin = Clock::now();
     const Clock::time_point own =
-        std::min(begin + (deadline - begin) / left, In(options.class_limit));
+        std::min(begin + (deadline - begin) / left, In(options.common.class_limit));
     AttackOptions attack_options;
-    attack_options.seed = options.seed;
-    attack_options.threads = options.threads;
+    attack_options.seed = options.common.seed;
+    attack_options.threads = options.common.threads;
     const Result<AttackResult> attack =
         Attack(ensemble.network(), members, label, {}, attack_options, stop);
     if (!attack.ok() && attack.error().kind != ErrorKind::kInterrupted) return attack.error();
     const auto report = [&](double lower, double upper, std::int64_t solved) {
-      if (options.trace) options.trace(label, SecondsSince(begin), lower, upper);
+      if (options.common.trace) options.common.trace(label, SecondsSince(begin), lower, upper);
       if (!progress) return;
       const std::string what = fmt::format("class {}", label);
       const double rest = std::chrono::duration<double>(own - Clock::now()).count();
@@ -212,7 +212,7 @@ Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoun
     certificate.classes[label] = std::move(bound);
   }
   certificate.seconds = SecondsSince(start);
-  if (journal && options.Finished(certificate)) LUCID_TRY(journal->Remove());
+  if (journal && options.common.Finished(certificate)) LUCID_TRY(journal->Remove());
   return certificate;
 }
 

@@ -25,8 +25,8 @@ class RunTest : public testing::Test {
   MilpBoundOptions Options(Variant variant) const {
     MilpBoundOptions options;
     options.variant = variant;
-    options.gap = 1e-4;
-    options.threads = 1;
+    options.common.gap = 1e-4;
+    options.common.threads = 1;
     options.tighten = variant != Variant::kHMB;
     return options;
   }
@@ -57,7 +57,7 @@ TEST_F(RunTest, OneWorkerAndEightGiveTheSameBits) {
     SCOPED_TRACE(NameOf(variant));
     MilpBoundOptions options = Options(variant);
     const Certificate one = Bounds(options);
-    options.threads = 8;
+    options.common.threads = 8;
     const Certificate eight = Bounds(options);
     ExpectSameBits(one, eight);
     for (const ClassBound& bound : one.classes) {
@@ -72,11 +72,11 @@ TEST_F(RunTest, OneWorkerAndEightGiveTheSameBits) {
 TEST_F(RunTest, ResumedAfterAStopItEndsWithTheSameBits) {
   MilpBoundOptions options = Options(Variant::kHMB);
   const Certificate whole = Bounds(options);
-  options.journal = folder_ / "bound.journal";
+  options.common.journal = folder_ / "bound.journal";
   bool stopped_early = false;
   for (const std::int64_t milps : {1, 2, 4, 7}) {
     SCOPED_TRACE(testing::Message() << "stopped after " << milps << " MILPs");
-    options.resume = false;
+    options.common.resume = false;
     std::stop_source source;
     const auto stopped = ComputeBoundsByMilp(
         ensemble_, options,
@@ -89,10 +89,10 @@ TEST_F(RunTest, ResumedAfterAStopItEndsWithTheSameBits) {
       EXPECT_GE(stopped->classes[c].beta_upper, whole.classes[c].beta_lower);
       stopped_early |= stopped->classes[c].status == BoundStatus::kDeadline;
     }
-    EXPECT_TRUE(std::filesystem::exists(options.journal));
-    options.resume = true;
+    EXPECT_TRUE(std::filesystem::exists(options.common.journal));
+    options.common.resume = true;
     ExpectSameBits(Bounds(options), whole);
-    EXPECT_FALSE(std::filesystem::exists(options.journal)) << "nothing is left to resume";
+    EXPECT_FALSE(std::filesystem::exists(options.common.journal)) << "nothing is left to resume";
   }
   EXPECT_TRUE(stopped_early);
 }
@@ -100,10 +100,10 @@ TEST_F(RunTest, ResumedAfterAStopItEndsWithTheSameBits) {
 // Resumed again and again, one MILP at a time: what is in the journal is not solved twice.
 TEST_F(RunTest, EveryResumeGoesFurther) {
   MilpBoundOptions options = Options(Variant::kHMB);
-  options.label = 0;
+  options.common.label = 0;
   const Certificate whole = Bounds(options);
-  options.journal = folder_ / "bound.journal";
-  options.resume = true;
+  options.common.journal = folder_ / "bound.journal";
+  options.common.resume = true;
   std::int64_t before = 0;
   for (int round = 0; round < 200; ++round) {
     std::stop_source source;
@@ -139,7 +139,7 @@ TEST_F(RunTest, AStopBeforeTheStartGivesACeilingAndNoError) {
 
 TEST_F(RunTest, NoTimeGivesACeilingAndNoError) {
   MilpBoundOptions options = Options(Variant::kFull);
-  options.time_limit = 1e-9;
+  options.common.time_limit = 1e-9;
   const Certificate hurried = Bounds(options);
   for (const ClassBound& bound : hurried.classes) {
     EXPECT_EQ(bound.status, BoundStatus::kDeadline);
@@ -150,7 +150,7 @@ TEST_F(RunTest, NoTimeGivesACeilingAndNoError) {
 
 TEST_F(RunTest, OnlyTheClassThatIsAskedForIsBounded) {
   MilpBoundOptions options = Options(Variant::kFull);
-  options.label = 1;
+  options.common.label = 1;
   const Certificate one = Bounds(options);
   ASSERT_EQ(one.classes.size(), 2U);
   EXPECT_EQ(one.classes[0].beta_upper, std::numeric_limits<double>::infinity());
@@ -159,12 +159,12 @@ TEST_F(RunTest, OnlyTheClassThatIsAskedForIsBounded) {
 
 TEST_F(RunTest, AJournalOfOtherOptionsIsRefused) {
   MilpBoundOptions options = Options(Variant::kHMB);
-  options.journal = folder_ / "bound.journal";
+  options.common.journal = folder_ / "bound.journal";
   std::stop_source source;
   const auto stopped = ComputeBoundsByMilp(
       ensemble_, options, [&](const Progress&) { source.request_stop(); }, source.get_token());
   ASSERT_TRUE(stopped.ok()) << stopped.error().message;
-  options.resume = true;
+  options.common.resume = true;
   options.tau = 0.5;
   const auto other = ComputeBoundsByMilp(ensemble_, options);
   ASSERT_FALSE(other.ok());

@@ -36,7 +36,7 @@ bool UsesBranchAndBound(Variant variant) {
 }
 
 Status MilpBoundOptions::Validate(std::int32_t classes) const {
-  LUCID_TRY(ValidateCommon(classes));
+  LUCID_TRY(common.Validate(classes));
   if (!(tau >= 0 && tau <= 1e6)) return Refuse("tau", tau, "from 0 to 1000000");
   if (!(subset_limit > 0)) return Refuse("subset-limit", subset_limit, "above 0 seconds");
   return Ok();
@@ -44,7 +44,7 @@ Status MilpBoundOptions::Validate(std::int32_t classes) const {
 
 std::string MilpBoundOptions::Canonical() const {
   return fmt::format("milp variant={} tau={} gap={} tighten={} seed={}", NameOf(variant),
-                     HexText(tau), HexText(gap), tighten ? "lp" : "none", seed);
+                     HexText(tau), HexText(common.gap), tighten ? "lp" : "none", common.seed);
 }
 
 }  // namespace lucid

@@ -40,9 +40,9 @@ void Write(const std::string& path, const std::string& text) {
 // What `lucid bound` leaves.
 Certificate Certify(const SmallRun& run, const std::string& folder) {
   NativeBoundOptions options;
-  options.threads = 1;
+  options.common.threads = 1;
   std::vector<BoundStep> steps;
-  options.trace = [&](std::int32_t label, double seconds, double lower, double upper) {
+  options.common.trace = [&](std::int32_t label, double seconds, double lower, double upper) {
     steps.push_back({label, seconds, lower, upper});
   };
   Certificate certificate = ComputeBounds(run.ensemble, options).value();

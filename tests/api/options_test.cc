@@ -37,16 +37,15 @@ TEST(Options, TakeDesignatedInitialisers) {
   EXPECT_EQ(ServeOptions({.run = "run", .listen = "127.0.0.1:0"}).listen, "127.0.0.1:0");
 }
 
-// What both engines ask for stands in a struct of its own, which has braces of its own.
+// What both engines ask for is one struct, which the options of each of them hold.
 TEST(Options, OfAnEngineTakeThemForWhatBothEnginesAskFor) {
-  const NativeBoundOptions native{{.gap = 0.1, .time_limit = 60}};
-  EXPECT_EQ(native.gap, 0.1);
+  const NativeBoundOptions native{.common = {.gap = 0.1, .time_limit = 60}, .save_every = 5};
+  EXPECT_EQ(native.common.gap, 0.1);
+  EXPECT_EQ(native.save_every, 5);
   EXPECT_EQ(native.memory, NativeBoundOptions().memory);
-  EXPECT_EQ(NativeBoundOptions{.save_every = 5}.save_every, 5);
-  const MilpBoundOptions milp{{.gap = 0.2}};
-  EXPECT_EQ(milp.gap, 0.2);
-  EXPECT_EQ(MilpBoundOptions{.tau = 0.05}.tau, 0.05);
-  EXPECT_EQ(AblationOptions{.bound = {{.gap = 0.3}}}.bound.gap, 0.3);
+  const CertifyOptions certify{.engine = MilpBoundOptions{.common = {.gap = 0.2}, .tau = 0.05}};
+  EXPECT_EQ(certify.bound().gap, 0.2);
+  EXPECT_EQ(AblationOptions{.bound = {.common = {.gap = 0.3}}}.bound.common.gap, 0.3);
 }
 
 }  // namespace

@@ -173,12 +173,12 @@ TEST_F(Golden, BoundsAndProofs) {
       hwy::GetChosenTarget().Update(hwy::SupportedTargets());
       SCOPED_TRACE(hwy::TargetName(target));
       NativeBoundOptions options;
-      options.threads = 1;
-      options.gap = 0.05;
-      options.time_limit = 60;
+      options.common.threads = 1;
+      options.common.gap = 0.05;
+      options.common.time_limit = 60;
       options.proof = folder_ / "proof";
       const Certificate certificate = ComputeBounds(ensemble, options).value();
-      EXPECT_TRUE(options.Finished(certificate));
+      EXPECT_TRUE(options.common.Finished(certificate));
       double leak = 0;  // of something, so that there is something to bound
       for (const ClassBound& bound : certificate.classes) leak = std::max(leak, bound.beta_lower);
       EXPECT_GT(leak, 0);

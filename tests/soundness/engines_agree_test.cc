@@ -18,14 +18,14 @@ TEST(Engines, AgreeOnARunWithLeaks) {
   const Ensemble ensemble = run.Open();
 
   MilpBoundOptions milp;
-  milp.gap = 1e-4;
-  milp.threads = 1;
+  milp.common.gap = 1e-4;
+  milp.common.threads = 1;
   milp.variant = Variant::kHMB;
   const auto theirs = ComputeBoundsByMilp(ensemble, milp);
   ASSERT_TRUE(theirs.ok()) << theirs.error().message;
   NativeBoundOptions options;
-  options.gap = 1e-4;
-  options.threads = 1;
+  options.common.gap = 1e-4;
+  options.common.threads = 1;
   const auto ours = ComputeBounds(ensemble, options);
   ASSERT_TRUE(ours.ok()) << ours.error().message;
   for (std::size_t c = 0; c < ours->classes.size(); ++c) {
@@ -35,7 +35,7 @@ TEST(Engines, AgreeOnARunWithLeaks) {
     EXPECT_GE(native.beta_upper, other.beta_lower) << "UNSOUND";
     EXPECT_GE(other.beta_upper, native.beta_lower) << "UNSOUND (milp)";
     // Both end within their gap of the same truth.
-    EXPECT_LE(native.beta_upper, other.beta_upper * (1 + options.gap) + 2e-6);
+    EXPECT_LE(native.beta_upper, other.beta_upper * (1 + options.common.gap) + 2e-6);
   }
 }
 

@@ -132,9 +132,9 @@ class Checker {
     MilpBoundOptions options;
     options.variant = variant;
     options.tau = instance_.tau;
-    options.gap = kGap;
+    options.common.gap = kGap;
     options.tighten = tighten;
-    options.threads = 1;
+    options.common.threads = 1;
     AttackResult attack;
     attack.beta_lower = std::max(known, 0.0);
     const Result<ClassBound> result =

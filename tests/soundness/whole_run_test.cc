@@ -335,23 +335,23 @@ class WholeRuns {
   static NativeBoundOptions DrawOptions(const TemporaryFolder& folder, Stream& stream) {
     NativeBoundOptions options;
     constexpr double kGaps[] = {0, 1e-3, 0.01, 0.5, 1};
-    options.gap = kGaps[stream.Below(5)];
-    options.threads = static_cast<int>(1 + stream.Below(2));
+    options.common.gap = kGaps[stream.Below(5)];
+    options.common.threads = static_cast<int>(1 + stream.Below(2));
     options.memory = 1 << 20;
-    options.seed = stream.Below(100);
+    options.common.seed = stream.Below(100);
     options.domain = stream.Below(2) == 0 ? DomainKind::kBox : DomainKind::kSchema;
-    options.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
-    if (stream.Below(4) == 0) options.class_limit = options.time_limit / 4;
+    options.common.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
+    if (stream.Below(4) == 0) options.common.class_limit = options.common.time_limit / 4;
     if (stream.Below(2) == 0) options.closer_after = 1 + stream.Below(20);
     // Mostly a weak attack, because it takes most of the time of such small runs.
     if (stream.Below(16) != 0) options.attack_climbs = stream.Below(20);
     options.save_every = 0;
     if (stream.Below(2) == 0) {
-      options.time_limit = 0.02;
+      options.common.time_limit = 0.02;
       const auto ends = std::make_shared<RandomEnds>(stream.Below(1000000));
       options.out_of_time = [ends](std::int32_t label) { return (*ends)(label); };
     }
-    options.journal = folder / "journal";
+    options.common.journal = folder / "journal";
     if (stream.Below(2) == 0) options.proof = folder / "proof";
     return options;
   }
@@ -374,7 +374,7 @@ class WholeRuns {
     const int processes = static_cast<int>(2 + stream.Below(3));
     LocalTeamOf team(processes,
                      [&ensemble](Team& helper) { return HelpBounds(ensemble, helper, 1); });
-    options.team = &team.leader();
+    options.common.team = &team.leader();
     return ComputeBounds(ensemble, options, {}, stop);
   }
 
@@ -387,13 +387,13 @@ class WholeRuns {
               Stream& stream) {
     NativeBoundOptions options = DrawOptions(folder, stream);
     options.decide = DrawDecision(made, stream);
-    fs::remove(options.journal);
+    fs::remove(options.common.journal);
     const std::string killed = folder / "killed";
     fs::remove(killed);
     std::stop_source source;
     std::jthread killer;
     if (stream.Below(2) == 0) {
-      const std::chrono::duration<double> after(options.time_limit * stream.Uniform());
+      const std::chrono::duration<double> after(options.common.time_limit * stream.Uniform());
       killer = std::jthread([&, after](const std::stop_token& over) {
         std::mutex mutex;
         std::unique_lock lock(mutex);
@@ -407,7 +407,7 @@ class WholeRuns {
           const std::string content{std::istreambuf_iterator<char>(file), {}};
           if (!content.empty()) WriteBytes(to, content);
         };
-        copy(options.journal, killed);
+        copy(options.common.journal, killed);
         std::error_code none_yet;
         for (int part = 0; fs::exists(PartOf(options.proof, part), none_yet); ++part) {
           copy(PartOf(options.proof, part), PartOf(killed + ".proof", part));
@@ -422,14 +422,14 @@ class WholeRuns {
     if (found.ok() && found->proof && stream.Below(8) == 0 && !testing::Test::HasFailure()) {
       CheckGuardFiles(made, ensemble, *found, folder, stream);
     }
-    options.resume = true;
-    for (const std::string& journal : {killed, options.journal}) {
+    options.common.resume = true;
+    for (const std::string& journal : {killed, options.common.journal}) {
       if (!fs::exists(journal) || testing::Test::HasFailure()) continue;
       NativeBoundOptions again = options;
-      again.journal = journal;
+      again.common.journal = journal;
       if (journal == killed && !options.proof.empty()) again.proof = killed + ".proof";
-      again.threads = static_cast<int>(1 + stream.Below(2));
-      again.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
+      again.common.threads = static_cast<int>(1 + stream.Below(2));
+      again.common.time_limit = std::pow(10.0, stream.Uniform(-6, -1.7));
       ++(journal == killed ? tally_.killed : tally_.resumed);
       SCOPED_TRACE(journal == killed ? "killed and resumed" : "resumed");
       Check(made, ensemble, Compute(ensemble, again, stream), again);
@@ -550,7 +550,7 @@ class WholeRuns {
           options.decide &&
           (bound.beta_upper <= *options.decide || bound.beta_lower > *options.decide);
       if (!limited && !options.decide) {
-        EXPECT_LE(slack, options.gap * bound.beta_upper * (1 + 1e-6) + 2e-6);
+        EXPECT_LE(slack, options.common.gap * bound.beta_upper * (1 + 1e-6) + 2e-6);
       }
       EXPECT_TRUE(!options.decide || decided || limited || tiny);
       ++tally_.gap;

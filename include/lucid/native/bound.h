@@ -37,15 +37,14 @@ struct BoundOptions {
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
 
+  Status Validate(std::int32_t classes) const;
   // Whether every class that was asked for ended by itself.
   bool Finished(const Certificate& certificate) const;
-
- protected:
-  Status ValidateCommon(std::int32_t classes) const;
 };
 
 // engine "native": attack, screen, region search with differential linear bounds.
-struct NativeBoundOptions : BoundOptions {
+struct NativeBoundOptions {
+  BoundOptions common;
   DomainKind domain = DomainKind::kBox;         // what may be asked
   std::int64_t memory = std::int64_t{1} << 30;  // bytes for regions that wait
   std::string proof;                            // file to write the proof to; empty: none

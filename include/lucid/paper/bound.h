@@ -34,7 +34,8 @@ bool UsesRelaxIfSimilar(Variant variant);
 bool UsesBranchAndBound(Variant variant);
 
 // engine "milp": the paper's.
-struct MilpBoundOptions : BoundOptions {
+struct MilpBoundOptions {
+  BoundOptions common;
   Variant variant = Variant::kFull;
   double tau = 0.01;  // relax-if-similar: the largest difference interval that counts as similar
   double subset_limit = 40 * 60.0;  // seconds for one MILP
