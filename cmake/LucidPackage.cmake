@@ -1,18 +1,19 @@
 # `cpack -G DEB` makes one Debian package of what people run: the component `program`, that is both
-# programs, manual page, completion, system service and the Python module. `./dev package` calls it.
+# programs, manual pages, completion, system service and the Python module. `./dev package` calls it.
 
-# Made by the program itself, from its own options.
-add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/package/lucid.1 ${PROJECT_BINARY_DIR}/package/lucid
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/package
-  COMMAND lucid_program completion man > ${PROJECT_BINARY_DIR}/package/lucid.1
-  COMMAND lucid_program completion bash > ${PROJECT_BINARY_DIR}/package/lucid
-  DEPENDS lucid_program VERBATIM)
-add_custom_target(package_files
-  DEPENDS ${PROJECT_BINARY_DIR}/package/lucid.1 ${PROJECT_BINARY_DIR}/package/lucid)
-add_dependencies(package_files lucid_program lucid_check_program)
-install(FILES ${PROJECT_BINARY_DIR}/package/lucid.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-  COMPONENT program OPTIONAL)
-install(FILES ${PROJECT_BINARY_DIR}/package/lucid
+# Made by the programs themselves, from their own options.
+set(_package ${PROJECT_BINARY_DIR}/package)
+set(_made ${_package}/lucid.1 ${_package}/lucid-check.1 ${_package}/lucid)
+add_custom_command(OUTPUT ${_made}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${_package}
+  COMMAND lucid_program --man > ${_package}/lucid.1
+  COMMAND lucid_check_program --man > ${_package}/lucid-check.1
+  COMMAND lucid_program completion bash > ${_package}/lucid
+  DEPENDS lucid_program lucid_check_program VERBATIM)
+add_custom_target(package_files DEPENDS ${_made})
+install(FILES ${_package}/lucid.1 ${_package}/lucid-check.1
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
+install(FILES ${_package}/lucid
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program OPTIONAL)
 
 if(LUCID_HAS_PYTHON)
@@ -25,11 +26,11 @@ if(LUCID_HAS_PYTHON)
   string(CONCAT CPACK_DEBIAN_PACKAGE_DEPENDS "python3 (>= 3.${Python_VERSION_MINOR}~), "
     "python3 (<< 3.${_next}~), python3-numpy")
   # What Python compiles when root imports the module would stay and look like a module.
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/prerm CONTENT
+  file(CONFIGURE OUTPUT ${_package}/prerm CONTENT
     "#!/bin/sh\nset -e\nrm -rf /usr/lib/python3/dist-packages/lucid/__pycache__\n" @ONLY)
-  file(CHMOD ${PROJECT_BINARY_DIR}/package/prerm PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
+  file(CHMOD ${_package}/prerm PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
     GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/prerm)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${_package}/prerm)
 endif()
 
 # A solver that no Debian package has (tools/get_highs built it) comes along.

@@ -1,11 +1,10 @@
-// lucid completion: what shells and man read, made from the commands' own options.
+// lucid completion: what a shell reads to complete words, made from the commands' own options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
 
 #include "command.h"
-#include "lucid/base/version.h"
 
 namespace lucid::app {
 namespace {
@@ -56,67 +55,18 @@ complete -o filenames -F _{0} {0}
                      root.get_name(), BashCases(root, root.get_name()));
 }
 
-// A text as roff shows it: backslashes, and points and quotes at the start of a line, mean nothing.
-std::string Roff(const std::string& text) {
-  std::string shown = "\\&";
-  for (const char c : text) {
-    if (c == '\\') {
-      shown += "\\e";
-    } else if (c == '-') {
-      shown += "\\-";
-    } else if (c == '\n') {
-      shown += "\n\\&";
-    } else {
-      shown += c;
-    }
-  }
-  return shown;
-}
-
-std::string ManOf(const CLI::App& app, const std::string& path) {
-  std::string text;
-  if (CommandsOf(app).empty()) {
-    text += fmt::format(".SS {}\n{}.\n", Roff(path), Roff(app.get_description()));
-    for (const CLI::Option* option : app.get_options()) {
-      const std::string type = option->get_type_name();
-      text += fmt::format(".TP\n.B {}\n{}\n",
-                          Roff(option->get_name(false, true) + (type.empty() ? "" : " " + type)),
-                          Roff(option->get_description()));
-    }
-    text += fmt::format(".PP\n.nf\n{}\n.fi\n", Roff(app.get_footer()));
-  }
-  for (const CLI::App* command : CommandsOf(app)) {
-    text += ManOf(*command, path + " " + command->get_name());
-  }
-  return text;
-}
-
-std::string Man(const CLI::App& root) {
-  return fmt::format(
-             ".TH {} 1 \"\" \"lucid {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n"
-             ".B {}\nCOMMAND [OPTIONS]\n.SH COMMANDS\n",
-             root.get_name(), Version(), root.get_name(), Roff(root.get_description()),
-             root.get_name()) +
-         ManOf(root, root.get_name()) +
-         ".SH EXIT STATUS\n"
-         "0 done; 1 the answer is no (a check failed, a bound was not met); 2 bad usage or bad "
-         "input; 3 stopped early with a valid result that could be tighter; 4 internal error.\n";
-}
-
 }  // namespace
 
 void AddCompletionCommand(CLI::App& root, Session& session) {
-  auto what = std::make_shared<std::string>();
+  auto shell = std::make_shared<std::string>();
   CLI::App* command = AddCommand(
-      root, session, "completion", "Prints the completion for bash, or the manual page",
-      "lucid completion man", [&root, &session, what]() -> Result<ExitCode> {
-        const std::string text = *what == "bash" ? Bash(root) : Man(root);
-        LUCID_TRY(session.json ? PrintJson({{"what", *what}, {"text", text}}) : Print(text));
+      root, session, "completion", "Prints what a shell reads to complete words of this program",
+      "lucid completion bash", [&root, &session, shell]() -> Result<ExitCode> {
+        const std::string text = Bash(root);
+        LUCID_TRY(session.json ? PrintJson({{"shell", *shell}, {"text", text}}) : Print(text));
         return kDone;
       });
-  command->add_option("WHAT", *what, "bash or man")
-      ->required()
-      ->check(CLI::IsMember({"bash", "man"}));
+  command->add_option("SHELL", *shell, "bash")->required()->check(CLI::IsMember({"bash"}));
 }
 
 }  // namespace lucid::app

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lucid/base/version.h"
+#include "manual.h"
 #include "numeric/floating_point.h"
 
 namespace lucid::app {
@@ -121,7 +122,7 @@ int Parse(CLI::App& root, const Session& session, int argc, char** argv) {
   } catch (const CLI::RuntimeError& e) {
     return e.get_exit_code();
   } catch (const CLI::Success& e) {
-    const int code = root.exit(e);  // --help, --version
+    const int code = root.exit(e);  // --help, --version, --man
     return std::cout.flush()
                ? code
                : ReportError(IoError("cannot write to standard output"), root.get_name());
@@ -150,6 +151,9 @@ int RunProgram(int argc, char** argv, const std::string& name, const std::string
     session.arguments.assign(argv, argv + argc);
     CLI::App root(description, name);
     root.set_version_flag("--version", Version());
+    root.add_flag_callback(
+        "--man", [&root] { throw CLI::CallForVersion(ManualOf(root), kDone); },
+        "Print the manual page, for `man -l`, and exit");
     if (const Status added = add(root, session); !added.ok()) {
       return ReportError(added.error(), name);
     }

@@ -165,6 +165,16 @@ TEST_F(CheckProgram, HelpEndsWithAnExampleThatRuns) {
   EXPECT_EQ(outcome.code, 0) << outcome;
 }
 
+TEST_F(CheckProgram, HasAManualPageOfItsOptions) {
+  const Outcome manual = RunLucid({"--man"}, Options());
+  EXPECT_EQ(manual.code, 0);
+  EXPECT_THAT(manual.out, StartsWith(".TH lucid-check 1 "));
+  EXPECT_THAT(manual.out, HasSubstr(".B lucid-check\n\\&certificate \\-\\-run DIR [OPTIONS]\n"));
+  for (const char* option : {"\\-\\-level TEXT", "\\-\\-proof FILE", "\\-\\-starts INT"}) {
+    EXPECT_THAT(manual.out, HasSubstr(option));
+  }
+}
+
 TEST_F(CheckProgram, InterruptedItAcceptsNothing) {
   // Minutes of work, so that a moment later it is in the middle of it.
   Process process(Words("run/certificate.json --run run --level falsify --starts 1000000"),
