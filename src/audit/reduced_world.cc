@@ -14,6 +14,9 @@ namespace lucid {
 namespace {
 
 constexpr double kBoundSeconds = 600;  // of one world; bounds that are not closed by then hold, too
+constexpr double kSpatialSeconds = 10;
+
+bool IsPrivate(const Manifest& manifest) { return manifest.private_run.has_value(); }
 
 Result<std::string> FileIn(const std::string& folder, const std::string& name) {
   for (const char* end : {"", ".gz"}) {
@@ -46,6 +49,7 @@ Result<std::string> WithoutRecords(const std::string& path, const std::vector<bo
   }
 }
 
+// Schema and split are held fixed: the rows leave the training file.
 Status WriteReducedData(const Manifest& manifest, const Table& train, std::int64_t row,
                         const std::string& folder) {
   const std::string& from = manifest.data_directory;
@@ -79,11 +83,67 @@ std::string WhyNotReduced(const Manifest& manifest) {
   return "";
 }
 
+Result<PlainFile> FindPlainFile(const Manifest& manifest, const std::string& folder) {
+  PlainFile plain;
+  const auto without = [&plain](std::string why) {
+    plain.source.reset();
+    plain.why_not = std::move(why);
+    return plain;
+  };
+  const Result<std::optional<DataSource>> source = LoadSource(manifest.data_directory);
+  if (!source.ok()) return without(source.error().message);
+  if (!*source) {
+    return without(
+        fmt::format("'{}' does not say of which plain file it was made", manifest.data_directory));
+  }
+  plain.source = **source;
+  const Result<Digest> digest = Sha256OfFile(plain.source->file);
+  if (!digest.ok() || *digest != plain.source->digest) {
+    return without(
+        fmt::format("'{}' is no longer the file that the data were made of", plain.source->file));
+  }
+  LUCID_TRY(MakeDirectories(folder));
+  const std::string declared = PathIn(folder, "declared.csv"), again = PathIn(folder, "again");
+  if (!plain.source->declared.empty()) {
+    LUCID_TRY(WriteFileAtomically(declared, plain.source->declared));
+    plain.source->options.declared = declared;
+  }
+  const auto made = InferSchema(plain.source->file, plain.source->options, again);
+  if (!made.ok()) return without(made.error().message);
+  const Result<Dataset> dataset = LoadDataset(
+      again, {.clip = true, .rows_per_unit = manifest.rows_per_unit, .total = IsPrivate(manifest)});
+  if (!dataset.ok()) return without(dataset.error().message);
+  if (dataset->schema_digest != manifest.schema_digest ||
+      dataset->train_digest != manifest.train_digest ||
+      dataset->train_order != manifest.order_digest) {
+    return without(fmt::format("'{}' gives other rows than those of the run", plain.source->file));
+  }
+  plain.records = made->train_records;
+  if (dataset->train.rows() != std::ssize(plain.records)) {
+    return without("not all rows of the training file were trained on");
+  }
+  return plain;
+}
+
+Status MakeReducedData(const Manifest& manifest, const PlainFile& plain, const Table& train,
+                       std::int64_t row, const std::string& folder) {
+  if (!plain.source) return WriteReducedData(manifest, train, row, folder);
+  const DataSource& source = *plain.source;
+  LUCID_ASSIGN(const std::string rest,
+               WithoutUnitOfRecord(source.file, source.options.unit,
+                                   plain.records[static_cast<std::size_t>(row)]));
+  LUCID_TRY(MakeDirectories(folder));
+  const std::string file = PathIn(folder, "plain.csv");
+  LUCID_TRY(WriteFileAtomically(file, rest));
+  LUCID_ASSIGN(const InferredSchema made, InferSchema(file, source.options, folder));
+  if (Sha256Of(made.schema.Canonical()) == manifest.schema_digest) return Ok();
+  return Mismatch("the schema of the file without the unit is another one");
+}
+
 Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate& certificate,
-                                     const Table& train, std::int64_t row,
-                                     const std::string& folder, int threads, std::stop_token stop) {
-  const std::string data = PathIn(folder, "data"), run = PathIn(folder, "run");
-  LUCID_TRY(WriteReducedData(manifest, train, row, data));
+                                     const std::string& data, const std::string& folder,
+                                     bool spatial, int threads, std::stop_token stop) {
+  const std::string run = PathIn(folder, "run");
   LUCID_ASSIGN(const Dataset dataset, LoadDataset(data, {.clip = true}));
   EnsembleOptions options;
   LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
@@ -99,7 +159,9 @@ Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate
   native.common.threads = threads;
   certify.proof = false;
   certify.index = certificate.index_digest.has_value();
-  certify.spatial = false;  // nobody plays with the spatial guard
+  certify.spatial = spatial && certificate.spatial_digest.has_value();
+  certify.spatial_options.time_limit = kSpatialSeconds;
+  certify.spatial_options.least_spared = 0;  // the guard wants the file
   LUCID_TRY(Certify(ensemble, run, certify, {}, stop));
   if (stop.stop_requested()) return Interrupted("stopped on request");
   return run;
