@@ -570,6 +570,12 @@ Status GrpcPort::Impl::Build() {
                              milliseconds(options.limits.idle_seconds));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              milliseconds(options.limits.head_seconds));
+  // gRPC holds the limit of a message against its bytes as they come, and only afterwards looks how
+  // large it is without compression: a megabyte could become a gigabyte.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.SetResourceQuota(grpc::ResourceQuota("lucid").Resize(kMemory));
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watch;
   watch.push_back(std::make_unique<CallWatch>(connections));

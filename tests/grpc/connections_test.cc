@@ -169,6 +169,29 @@ TEST_F(GrpcConnections, ACallThatNeverEndsHoldsItsConnectionForALimitedTime) {
   EXPECT_FALSE(watches.EndsWithin(0.1)) << "a stream may";
 }
 
+// A message of a megabyte that a gigabyte was compressed to took a gigabyte, of anybody.
+TEST_F(GrpcConnections, ACompressedMessageIsRefusedAndNotUnpacked) {
+  const auto server = Serve();
+  const auto most_memory = [&] {  // kB
+    const std::string status = ReadBytes(fmt::format("/proc/{}/status", server->process().pid()));
+    return std::stoll(status.substr(status.find("VmHWM:") + 6));
+  };
+  const auto before = most_memory();
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    for (const std::size_t megabytes : {0, 200}) {
+      ModelInferRequest request = Raw({{0.5, 0.5}});
+      if (megabytes > 0) request.add_raw_input_contents(std::string(megabytes << 20, '\0'));
+      grpc::ClientContext context;
+      context.set_compression_algorithm(algorithm);
+      ModelInferResponse response;
+      const grpc::Status status = StubOf(*server)->ModelInfer(&context, request, &response);
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+    }
+  }
+  EXPECT_LT(most_memory() - before, 50 << 10);
+  EXPECT_EQ(Labels(*StubOf(*server), Raw({{0.5, 0.5}})).size(), 1);
+}
+
 TEST_F(GrpcConnections, TlsFilesAreReadAgain) {
   const auto make = [&] {
     MakeTlsFiles("lucid.test", scratch_ / "tls.pem", scratch_ / "tls.key");
