@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kUsualPairs = 24;  // of services or networks that games make anew
 
 struct AuditArguments {
-  std::string run, out, mechanism = "paper", url, api_key_file;
+  std::string run, out, mechanism = "paper", url, api_key_file, ledger;
   std::string reference;
   std::vector<std::string> attacks = {"all"}, accesses, games;
   bool http = false;
@@ -97,14 +97,19 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   if (arguments.connections != 1 && !arguments.http) {
     return InvalidInput("--connections: it goes with --http");
   }
+  if (!arguments.ledger.empty() && !arguments.http) {
+    return InvalidInput("--ledger: it goes with --http");
+  }
   return options;
 }
 
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
   LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
   std::unique_ptr<ScratchFolder> scratch;
-  if (arguments.http)
-    options.http = HttpAuditOptions{arguments.latency_floor, arguments.connections};
+  if (arguments.http) {
+    options.http =
+        HttpAuditOptions{arguments.latency_floor, arguments.connections, arguments.ledger};
+  }
   if (arguments.http || options.deployed > 0) {
     LUCID_ASSIGN(scratch, ScratchFolder::Make());
     options.scratch = scratch->path();
@@ -186,6 +191,9 @@ void AddAuditCommand(CLI::App& root, Session& session) {
               "With --http: time the servers with this floor, too, e.g. 2ms");
   command->add_option("--connections", arguments->connections,
                       "With --http: connections that ask at once while one of them is timed");
+  command->add_option("--ledger", arguments->ledger,
+                      "With --http: make and charge a ledger here (postgresql://...), not in a "
+                      "file");
   command->add_option(
       "--url", arguments->url,
       "Attack this server (http://HOST:PORT) with the run's rows, and nothing else");

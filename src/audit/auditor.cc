@@ -166,7 +166,8 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
                                   .epsilon = epsilon,
                                   .scratch = scene_->options.scratch,
                                   .latency_floor = 0,
-                                  .connections = scene_->options.http->connections};
+                                  .connections = scene_->options.http->connections,
+                                  .ledger = scene_->options.http->ledger};
   LUCID_ASSIGN(HttpWorlds worlds, OpenWorlds(options));
   const Oracle deployed = [&](std::span<const float> x) { return worlds.AskDeployed(x); };
   for (const AuditAttack attack : kGames) {

@@ -60,6 +60,9 @@ struct HttpAuditOptions {
   // So many connections ask at once while kTiming is played: one is timed, the others keep the
   // server busy.
   std::int64_t connections = 1;
+  // What the served guard charges at an epsilon above 0: a ledger in PostgreSQL, of whose database
+  // no other one is of this population. It is made here. Empty: a file that goes with the audit.
+  std::string ledger = {};
 };
 
 // A server that somebody else runs, asked instead of all other accesses.
