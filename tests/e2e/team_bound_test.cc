@@ -112,7 +112,7 @@ TEST_F(TeamBoundTest, AMachineThatDiffersIsRefused) {
 // Whichever rank is killed, at whatever moment: the job ends, and what is there is a state from
 // which another number of processes, or one without MPI, goes on to bounds that are proved.
 TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
-  // So many inputs that the search takes a second or two.
+  // So many inputs that the search takes some seconds.
   constexpr int kInputs = 13;
   std::mt19937 data(5);
   std::string schema = "column,kind,offset,divisor,categories\n", names, rows;
@@ -134,7 +134,7 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   WriteBytes(folder_ / "wide/train.csv", names + "label\n" + rows);
   ASSERT_EQ(
       Run("train --data wide --arch 2x24 --batch 20 --epochs 60 --seed 3 --out wide-run").code, 0);
-  const std::string bound = "bound wide-run --gap 0.01 --threads 1 ";
+  const std::string bound = "bound wide-run --gap 0.05 --threads 1 ";
   const Outcome alone = Run(bound + "--out alone");
   ASSERT_EQ(alone.code, 0) << alone;
   const std::string folder = fs::canonical(folder_.path());
@@ -170,7 +170,7 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   const nlohmann::json whole = ReadJson(folder_ / "alone"), resumed = ReadJson(folder_ / "killed");
   for (std::size_t c = 0; c < 2; ++c) {
     const double upper = whole["classes"][c]["beta_upper"];
-    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.03 * upper);
+    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.06 * upper);
     EXPECT_EQ(resumed["classes"][c]["status"], "gap");
   }
   const Outcome checked = RunLucid(Words("killed --run wide-run"),
