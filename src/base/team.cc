@@ -23,8 +23,12 @@ constexpr char kGaveUp = 'G';  // first byte of the message; no other message be
 }  // namespace
 
 ProgramTag ProgramTag::OfThisProcess() {
-  const Result<Digest> digest = Sha256OfFile("/proc/self/exe");
-  return {std::string(Version()), digest.ok() ? digest->Hex() : std::string(BuildInfo())};
+  static const ProgramTag own = [] {  // the file is read once: a process stays what it is
+    const Result<Digest> digest = Sha256OfFile("/proc/self/exe");
+    return ProgramTag{std::string(Version()),
+                      digest.ok() ? digest->Hex() : std::string(BuildInfo())};
+  }();
+  return own;
 }
 
 Status CheckLeadersProgram(const ProgramTag& leader) {
