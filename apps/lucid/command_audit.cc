@@ -83,6 +83,7 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   options.seed = session.seed;
   options.threads = session.threads;
+  options.team = session.team.get();
   if (!arguments.url.empty()) {
     options.url = UrlAuditOptions{arguments.url, ""};
     if (!arguments.api_key_file.empty()) {
@@ -103,7 +104,18 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   return options;
 }
 
+// The part of a process that is not rank 0.
+Result<ExitCode> HelpAuditCommand(const Session& session, const AuditArguments& arguments) {
+  LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
+  LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
+  LUCID_ASSIGN(const auto scratch, ScratchFolder::Make());
+  LUCID_TRY(HelpAudit(arguments.run, dataset.train, dataset.test, scratch->path(), *session.team,
+                      session.threads, session.stop));
+  return kDone;
+}
+
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
+  if (!session.Speaks()) return HelpAuditCommand(session, arguments);
   LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
   std::unique_ptr<ScratchFolder> scratch;
   if (arguments.http) {
@@ -141,7 +153,7 @@ void AddAuditCommand(CLI::App& root, Session& session) {
       root, session, "audit", "Attacks guarded and unguarded access: does it hold what it claims?",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
       "run && lucid bound run && lucid audit run",
-      [&session, arguments] { return RunAuditCommand(session, *arguments); });
+      [&session, arguments] { return RunAuditCommand(session, *arguments); }, Processes::kSeveral);
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command
       ->add_option("--attacks", arguments->attacks,

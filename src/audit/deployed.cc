@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 #include "audit/reduced_world.h"
 #include "base/files.h"
 #include "base/parallel.h"
 #include "baselines/privacy_noise.h"
 #include "ensemble/reference.h"
+#include "evaluation/study_team.h"
 #include "lucid/baselines/private_training.h"
 #include "lucid/promise/promise.h"
 
@@ -126,14 +126,8 @@ class TellingSearch {
 Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double epsilon) const {
   const Manifest& manifest = scene_.ensemble.manifest();
   LUCID_ASSIGN(const TrainOptions train, TrainOptions::FromCanonical(manifest.training));
-  const auto service = [&](const Table& table) -> Result<Guard> {
-    LUCID_ASSIGN(
-        DpSgdNetwork trained,
-        TrainDpSgd(
-            scene_.ensemble.network().architecture, table,
-            {.train = train, .epsilon = train.epsilon, .delta = train.delta, .clip = train.clip},
-            scene_.stop));
-    RunNetwork run{manifest, std::move(trained.network)};
+  const auto service = [&](const Network& network) -> Result<Guard> {
+    RunNetwork run{manifest, network};
     run.manifest.declared =
         DeclareBounds(run.network, manifest.schema, manifest.declared->r, scene_.options.reference);
     return Guard::CreateDeclared(run, {.mechanism = scene_.options.mechanism, .epsilon = epsilon},
@@ -141,26 +135,44 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
   };
   const std::int64_t count =
       scene_.options.deployed;  // a unit may be played for again, with new secrets
-  std::vector<std::optional<Services>> made(static_cast<std::size_t>(count));
-  std::mutex mutex;
+  // With the unit and without it; and the attacker's own pair, to see what to ask.
+  const std::int64_t networks = scene_.Asked(AuditAttack::kRegion) ? 4 : 2;
+  std::vector<PrivateTraining> trainings;
+  for (std::int64_t n = 0; n < count * networks; ++n) {
+    const std::int64_t target = n / networks * std::ssize(scene_.targets) / count;
+    trainings.push_back(
+        {true,
+         {.train = train, .epsilon = train.epsilon, .delta = train.delta, .clip = train.clip},
+         n % 2 == 0 ? -1 : scene_.targets[target].row});
+  }
+  std::vector<Network> trained(trainings.size());
   std::int64_t done = 0;
+  LUCID_TRY(TrainPrivately(scene_.ensemble.network().architecture, scene_.train, trainings,
+                           scene_.team, scene_.options.threads, scene_.stop,
+                           [&](std::int64_t n, TrainedBaseline baseline) -> Status {
+                             trained[static_cast<std::size_t>(n)] = std::move(baseline.network);
+                             if (scene_.progress) {
+                               scene_.progress({"training services", "networks", ++done,
+                                                std::ssize(trained), 0, "deployed"});
+                             }
+                             return Ok();
+                           }));
+  std::vector<std::optional<Services>> made(static_cast<std::size_t>(count));
   LUCID_TRY(
       ParallelFor(count, scene_.options.threads, scene_.stop, [&](std::int64_t i, int) -> Status {
         const std::int64_t target = i * std::ssize(scene_.targets) / count;
-        const Table rest = WithoutUnitOf(scene_.train, scene_.targets[target].row);
-        LUCID_ASSIGN(Guard with, service(scene_.train));
-        LUCID_ASSIGN(Guard without, service(rest));
+        const std::span<const Network> of_pair =
+            std::span(trained).subspan(static_cast<std::size_t>(i * networks));
+        LUCID_ASSIGN(Guard with, service(of_pair[0]));
+        LUCID_ASSIGN(Guard without, service(of_pair[1]));
         std::vector<TellingInput> telling;
         if (scene_.Asked(AuditAttack::kRegion)) {
-          LUCID_ASSIGN(const Guard own_with, service(scene_.train));
-          LUCID_ASSIGN(const Guard own_without, service(rest));
+          LUCID_ASSIGN(const Guard own_with, service(of_pair[2]));
+          LUCID_ASSIGN(const Guard own_without, service(of_pair[3]));
           Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
           telling = TellingSearch(own_with, own_without, scene_.train, stream).Run();
         }
         made[i].emplace(Services{target, std::move(with), std::move(without), std::move(telling)});
-        const std::lock_guard lock(mutex);
-        if (scene_.progress)
-          scene_.progress({"making services", "pairs", ++done, count, 0, "deployed"});
         return Ok();
       }));
   std::vector<Services> pairs;
@@ -174,16 +186,14 @@ Status DeployedGame::MakeReducedWorlds() {
                                                               : scene_.options.certificate;
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(path));
   const std::int64_t count = std::min(scene_.options.deployed, std::ssize(scene_.targets));
+  std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t target = i * std::ssize(scene_.targets) / count;
-    LUCID_ASSIGN(std::string world,
-                 MakeReducedWorld(scene_.ensemble.manifest(), certificate, scene_.train,
-                                  scene_.targets[target].row,
-                                  PathIn(scene_.options.scratch, fmt::format("without-{}", i)),
-                                  scene_.options.threads, scene_.stop));
-    reduced_.push_back(std::move(world));
-    if (scene_.progress) scene_.progress({"making worlds", "worlds", i + 1, count, 0, "deployed"});
+    rows.push_back(scene_.targets[i * std::ssize(scene_.targets) / count].row);
   }
+  LUCID_ASSIGN(reduced_,
+               lucid::MakeReducedWorlds(scene_.ensemble.manifest(), certificate, scene_.train, rows,
+                                        scene_.options.scratch, scene_.team, scene_.options.threads,
+                                        scene_.progress, scene_.stop));
   return Ok();
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <mutex>
 #include <vector>
 
+#include "base/byte_fields.h"
 #include "base/files.h"
 #include "data/csv.h"
 #include "lucid/certify/certify.h"
@@ -64,6 +66,63 @@ Status WriteReducedData(const Manifest& manifest, const Table& train, std::int64
   return Ok();
 }
 
+// How a world is certified.
+struct HowCertified {
+  DomainKind domain = DomainKind::kBox;
+  bool index = false;
+};
+
+// Returns the folder of the new run.
+Result<std::string> Make(const Manifest& manifest, const HowCertified& how, const Table& train,
+                         std::int64_t row, const std::string& folder, int threads,
+                         const std::stop_token& stop) {
+  const std::string data = PathIn(folder, "data"), run = PathIn(folder, "run");
+  LUCID_TRY(WriteReducedData(manifest, train, row, data));
+  LUCID_ASSIGN(const Dataset dataset, LoadDataset(data, {.clip = true}));
+  EnsembleOptions options;
+  LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
+  if (manifest.expected_from_data) options.train.expected_rows = options.train.batches = 0;
+  options.members = manifest.partial ? manifest.members : 0;
+  options.threads = threads;
+  LUCID_ASSIGN(const Ensemble ensemble,
+               Train(dataset, manifest.architecture, options, run, {}, stop));
+  CertifyOptions certify;
+  auto& native = std::get<NativeBoundOptions>(certify.engine);
+  native.domain = how.domain;
+  native.common.time_limit = kBoundSeconds;
+  native.common.threads = threads;
+  certify.proof = false;
+  certify.index = how.index;
+  certify.spatial = false;  // nobody plays with the spatial guard
+  LUCID_TRY(Certify(ensemble, run, certify, {}, stop));
+  if (stop.stop_requested()) return Interrupted("stopped on request");
+  return run;
+}
+
+std::string FolderOf(const std::string& scratch, std::int64_t row) {
+  return PathIn(scratch, fmt::format("without-{}", row));
+}
+
+// The files of a run that its guards read; the last two are the exact guard's.
+constexpr std::string_view kFiles[] = {kManifestFile, kNetworkFile, kCertificateFile, kIndexFile,
+                                       kEnsembleFile};
+bool IsRead(std::string_view file, const HowCertified& how) {
+  return how.index || (file != kIndexFile && file != kEnsembleFile);
+}
+
+Status WriteFiles(const HowCertified& how, const std::string& run, BytesIn& io) {
+  LUCID_TRY(MakeDirectories(run));
+  for (const std::string_view file : kFiles) {
+    std::vector<char> content;
+    io.Numbers(content);
+    if (!io.ok()) return InternalError("a helper's answer is damaged");
+    if (!IsRead(file, how)) continue;
+    LUCID_TRY(WriteFileAtomically(PathIn(run, std::string(file)),
+                                  std::string(content.begin(), content.end())));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 std::string WhyNotReduced(const Manifest& manifest) {
@@ -79,30 +138,75 @@ std::string WhyNotReduced(const Manifest& manifest) {
   return "";
 }
 
-Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate& certificate,
-                                     const Table& train, std::int64_t row,
-                                     const std::string& folder, int threads, std::stop_token stop) {
-  const std::string data = PathIn(folder, "data"), run = PathIn(folder, "run");
-  LUCID_TRY(WriteReducedData(manifest, train, row, data));
-  LUCID_ASSIGN(const Dataset dataset, LoadDataset(data, {.clip = true}));
-  EnsembleOptions options;
-  LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
-  if (manifest.expected_from_data) options.train.expected_rows = options.train.batches = 0;
-  options.members = manifest.partial ? manifest.members : 0;
-  options.threads = threads;
-  LUCID_ASSIGN(const Ensemble ensemble,
-               Train(dataset, manifest.architecture, options, run, {}, stop));
-  CertifyOptions certify;
-  auto& native = std::get<NativeBoundOptions>(certify.engine);
-  native.domain = certificate.domain;
-  native.common.time_limit = kBoundSeconds;
-  native.common.threads = threads;
-  certify.proof = false;
-  certify.index = certificate.index_digest.has_value();
-  certify.spatial = false;  // nobody plays with the spatial guard
-  LUCID_TRY(Certify(ensemble, run, certify, {}, stop));
-  if (stop.stop_requested()) return Interrupted("stopped on request");
-  return run;
+Result<std::vector<std::string>> MakeReducedWorlds(
+    const Manifest& manifest, const Certificate& certificate, const Table& train,
+    std::span<const std::int64_t> rows, const std::string& scratch, TaskTeam* team, int threads,
+    const ProgressCallback& progress, const std::stop_token& stop) {
+  const HowCertified how{certificate.domain, certificate.index_digest.has_value()};
+  std::vector<std::string> worlds(rows.size());
+  std::mutex mutex;
+  std::int64_t done = 0;
+  Status written = Ok();
+  const auto row = [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; };
+  const auto keep = [&](std::int64_t i, std::string world) {
+    const std::lock_guard lock(mutex);
+    worlds[static_cast<std::size_t>(i)] = std::move(world);
+    if (progress) progress({"making worlds", "worlds", ++done, std::ssize(rows), 0, "deployed"});
+  };
+  TeamTasks tasks;
+  tasks.topic = kReducedWorldTopic;
+  tasks.count = std::ssize(rows);
+  tasks.whole_process = true;
+  tasks.ask = [&](std::int64_t i, std::string& out) {
+    BytesOut io(out);
+    const std::int64_t asked = row(i);
+    io(how.domain, how.index, asked);
+  };
+  tasks.take = [&](std::int64_t i, ByteCursor& in) {
+    BytesIn io(in);
+    const std::string run = PathIn(FolderOf(scratch, row(i)), "run");
+    Status status = WriteFiles(how, run, io);
+    if (io.ok() && status.ok()) keep(i, run);
+    if (!status.ok()) written = std::move(status);
+    return io.ok();
+  };
+  const auto here = [&](std::int64_t i, int) -> Status {
+    LUCID_ASSIGN(std::string world,
+                 Make(manifest, how, train, row(i), FolderOf(scratch, row(i)), threads, stop));
+    keep(i, std::move(world));
+    return Ok();
+  };
+  LUCID_TRY(DoTasks(team, std::move(tasks), here, threads, stop));
+  LUCID_TRY(written);
+  return worlds;
+}
+
+Status AnswerReducedWorld(const Manifest& manifest, const Table& train, const std::string& scratch,
+                          int threads, const std::stop_token& stop, ByteCursor& in,
+                          std::string& out) {
+  BytesIn io(in);
+  HowCertified how;
+  std::int64_t row = 0;
+  io(how.domain, how.index, row);
+  io.Require(row >= 0 && row < train.rows());
+  if (!io.ok()) return InternalError("a task of the leader is damaged");
+  const std::string folder = FolderOf(scratch, row);
+  const auto world = Make(manifest, how, train, row, folder, threads, stop);
+  if (!world.ok()) {
+    // Nobody waits for it any more.
+    return world.error().kind == ErrorKind::kInterrupted ? Ok() : Status(world.error());
+  }
+  BytesOut answer(out);
+  for (const std::string_view file : kFiles) {
+    std::string content;
+    if (IsRead(file, how)) {
+      LUCID_ASSIGN(content, ReadTextFile(PathIn(*world, std::string(file))));
+    }
+    answer.Numbers(std::vector<char>(content.begin(), content.end()));
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return Ok();
 }
 
 }  // namespace lucid
