@@ -14,7 +14,7 @@ namespace lucid::app {
 namespace {
 
 struct TrainArguments {
-  std::string data, arch = "2x50", out, shard, preset = "paper", schedule, reference;
+  std::string data, arch = "2x50", out, shard, preset = "paper", schedule, reference, replaces;
   LoadOptions load;
   EnsembleOptions ensemble;
   std::vector<double> population_total;
@@ -164,6 +164,11 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
     LUCID_ASSIGN(options.reference, LoadTable(arguments.reference, dataset.schema, {.clip = true},
                                               /*label_required=*/false));
   }
+  if (!arguments.replaces.empty()) {
+    LUCID_ASSIGN(const RunNetwork other, OpenRunNetwork(arguments.replaces));
+    options.after_looking = fmt::format("the choice of this run instead of run {}",
+                                        other.manifest.run_key.Hex().substr(0, 16));
+  }
   LUCID_ASSIGN(const Architecture architecture,
                Architecture::FromName(arguments.arch, dataset.features(), dataset.classes()));
   options.team = session.team.get();
@@ -219,13 +224,18 @@ void AddPrivateOptions(CLI::App& command, TrainArguments& arguments) {
                    "Noise from --seed, to repeat an experiment: nothing is private");
   CLI::Option* population =
       command.add_option("--population", arguments.ensemble.population_file,
-                         "File that holds what private trainings on the same people cost, and may");
+                         "File that holds what private trainings on the same people cost, and may; "
+                         "its name is that of the people whose budget answers spend");
   command
       .add_option("--population-total", arguments.population_total,
                   "EPSILON,DELTA of all trainings on them together: makes that file")
       ->delimiter(',')
       ->expected(2)
       ->needs(population);
+  command.add_option(
+      "--replaces", arguments.replaces,
+      "Folder of a run on the same people that is discarded because of what it gave: "
+      "the promise full is then 'chosen after looking'");
   command
       .add_option("--declare", arguments.ensemble.declare,
                   "Declare bounds: this share of N's median confidence (private: 0.05)")
@@ -240,7 +250,7 @@ void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
   for (const char* name :
        {"--preset", "--epochs", "--batch", "--lr", "--weight-decay", "--schedule", "--momentum",
         "--average-epochs", "--instruction-set", "--expected-rows", "--batches", "--clip-norm",
-        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--population", "--rows",
+        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--rows",
         "--rows-per-unit"}) {
     trainer->excludes(command.get_option(name));
   }

@@ -19,6 +19,7 @@
 #include "lucid/check/accept.h"
 #include "lucid/check/check.h"
 #include "lucid/data/catalogue.h"
+#include "lucid/data/data_source.h"
 #include "lucid/data/dataset.h"
 #include "lucid/data/domain.h"
 #include "lucid/data/encoder.h"

@@ -59,9 +59,26 @@ std::int32_t AuditedAccess::AskInRegion(const NetworkLabels& network, std::span<
   return Canonicalize(x) ? Answer(network, noised) : kRefused;
 }
 
+void AuditedAccess::DrawAsAServer() {
+  if (guard_) key_ = GuardKey::Random();
+}
+
+const DrawSource& AuditedAccess::DrawsOf(const NetworkLabels& network) {
+  const auto found = draws_.find(&network);
+  if (found != draws_.end()) return found->second;
+  NoisedSet noised{guard_->options().guard, guard_->bounds(), {}, {}};
+  if (const Certificate* certificate = guard_->certificate()) {
+    if (noised.guard == GuardKind::kSpatial) noised.spatial = *certificate->spatial_digest;
+    if (noised.guard == GuardKind::kExact) noised.index = *certificate->index_digest;
+  }
+  const Digest name = Sha256Of(fmt::format("network {}", draws_.size()));
+  return draws_.try_emplace(&network, *key_, name, noised, *mechanism_).first->second;
+}
+
 std::int32_t AuditedAccess::Answer(const NetworkLabels& network, bool noised) {
   const std::int32_t label = network(canonical_);
   if (!mechanism_) return label;
+  if (key_) return mechanism_->Answer(label, noised, DrawsOf(network).For(canonical_));
   const Draw draw{noise_.Next(), noise_.Next(), noise_.Next()};
   return mechanism_->Answer(label, noised, draw);
 }

@@ -10,6 +10,7 @@
 
 #include "baselines/privacy_noise.h"
 #include "evaluation/labels.h"
+#include "guard/draw_source.h"
 #include "lucid/baselines/naive_idp.h"
 #include "lucid/evaluation/evaluation.h"
 #include "lucid/guard/guard.h"
@@ -45,6 +46,11 @@ class AuditedAccess {
   // Asks the same access as if it had another region, which holds x or does not.
   std::int32_t AskInRegion(const NetworkLabels& network, std::span<const float> x, bool noised);
 
+  // From now on draws are a server's: the keyed hash of the input under a key that nobody else has,
+  // so that the same input gets the same answer from the same network. Without a guard nothing
+  // changes.
+  void DrawAsAServer();
+
   // Whether it noises x; nothing if it refuses x.
   std::optional<bool> NoisesAt(std::span<const float> x);
 
@@ -56,8 +62,12 @@ class AuditedAccess {
   bool Canonicalize(std::span<const float> x);  // to canonical_; false: refused
   bool Noises(std::span<const float> x);
   std::int32_t Answer(const NetworkLabels& network, bool noised);  // at canonical_
+  // Of a network that is served with key_; its digest stands for a name that no other has.
+  const DrawSource& DrawsOf(const NetworkLabels& network);
 
   std::optional<Guard> guard_;
+  std::optional<GuardKey> key_;
+  std::unordered_map<const NetworkLabels*, DrawSource> draws_;
   std::shared_ptr<NaiveRegion> naive_;
   std::optional<Mechanism> mechanism_;
   PrivacyNoise noise_;

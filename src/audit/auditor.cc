@@ -113,11 +113,7 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
   if (method == Method::kExact && scene_->options.Plays(World::kRecertified)) {
     LUCID_TRY(AttackRecertified(access, epsilon));
   }
-  // Spatial bounds are made anew by minutes of search, and tell no more than the other two guards.
-  const bool deploys = method == Method::kScalar || method == Method::kExact;
-  if (deploys && scene_->options.Plays(World::kDeployed)) {
-    LUCID_TRY(deployed_->Attack(method, epsilon));
-  }
+  if (Deploys(method)) LUCID_TRY(deployed_->Attack(method, epsilon));
   for (const AuditAttack attack : kRowAttacks) {
     if (!scene_->Asked(attack)) continue;
     LUCID_TRY(PlayTrainTest(record_->NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
@@ -130,6 +126,13 @@ Status Auditor::AttackInProcess(Method method, double epsilon) {
   return record_->TimeAndKeep(
       scene_->InputsFor(guard), [&](std::span<const float> x) { return guard.Label(x); }, kTimes,
       record_->NewRow(AuditAttack::kTiming, name, method, std::nullopt, epsilon));
+}
+
+bool Auditor::Deploys(Method method) const {
+  if (!scene_->options.Plays(World::kDeployed)) return false;
+  // Spatial bounds are made anew by a search for every world: only who names them pays for that.
+  return method == Method::kScalar || method == Method::kExact ||
+         (method == Method::kSpatial && std::ranges::count(scene_->options.accesses, method) > 0);
 }
 
 Status Auditor::WeighInProcess(AuditedAccess& access, Method method, double epsilon) {
@@ -190,6 +193,7 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
     LUCID_TRY(PlayTrainTest(record_->NewRow(attack, name, method, World::kTrainTest, epsilon), 1,
                             [&](std::int64_t) { return deployed; }));
   }
+  if (Deploys(method)) LUCID_TRY(deployed_->AttackOverHttp(method, epsilon));
   return GuardOf(method) && scene_->Asked(AuditAttack::kTiming) ? TimeOverHttp(worlds, options)
                                                                 : Ok();
 }

@@ -45,6 +45,7 @@ class Auditor {
   explicit Auditor(std::unique_ptr<AuditScene> scene);
 
   Result<std::optional<std::string>> WhyNot(Method method) const;
+  bool Deploys(Method method) const;  // the game `deployed` is played with it
   Status AttackMethod(Method method);
   Status AttackInProcess(Method method, double epsilon);
   Status WeighInProcess(AuditedAccess& access, Method method, double epsilon);

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 
+#include "audit/http_worlds.h"
 #include "audit/reduced_world.h"
 #include "base/files.h"
 #include "base/parallel.h"
@@ -12,6 +15,7 @@
 #include "ensemble/reference.h"
 #include "evaluation/study_team.h"
 #include "lucid/baselines/private_training.h"
+#include "lucid/data/units.h"
 #include "lucid/promise/promise.h"
 
 namespace lucid {
@@ -19,7 +23,9 @@ namespace {
 
 constexpr AuditAttack kAttacks[] = {AuditAttack::kGap, AuditAttack::kNoise, AuditAttack::kBoundary,
                                     AuditAttack::kRegion};
-constexpr std::int64_t kKeysOfWorld = 16;   // games that a certified world is played for
+constexpr std::int64_t kKeysOfWorld = 16;  // games that a certified world is played for
+constexpr std::int64_t kServersOfWorld =
+    4;  // the same over HTTP, where each has a server of its own
 constexpr std::int64_t kCandidates = 2000;  // inputs at which two services are compared
 constexpr int kSegments = 100;              // on which the way out is looked for
 constexpr double kSame = 1e-9;              // probabilities that differ by rounding only
@@ -123,7 +129,8 @@ class TellingSearch {
 // Everything that `lucid train` and `lucid serve` do with a private run: N with a fresh secret, its
 // bounds, a guard with a fresh key. Members and certificate play no part. The attacker, who knows
 // everything but the secret, makes a pair of his own to see what to ask.
-Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double epsilon) const {
+Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double epsilon) {
+  LUCID_TRY(FindPlain());
   const Manifest& manifest = scene_.ensemble.manifest();
   LUCID_ASSIGN(const TrainOptions train, TrainOptions::FromCanonical(manifest.training));
   const auto service = [&](const Network& network) -> Result<Guard> {
@@ -135,6 +142,7 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
   };
   const std::int64_t count =
       scene_.options.deployed;  // a unit may be played for again, with new secrets
+  LUCID_TRY(CheckRowsWithout(count));
   // With the unit and without it; and the attacker's own pair, to see what to ask.
   const std::int64_t networks = scene_.Asked(AuditAttack::kRegion) ? 4 : 2;
   std::vector<PrivateTraining> trainings;
@@ -175,26 +183,106 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
         made[i].emplace(Services{target, std::move(with), std::move(without), std::move(telling)});
         return Ok();
       }));
+  if (refused_ > 0) {
+    LeaveOut(
+        "deployed: without some units the rule of the schema refuses the plain file; there the "
+        "schema is held fixed");
+  }
   std::vector<Services> pairs;
   for (auto& pair : made) pairs.push_back(*std::move(pair));
   return pairs;
 }
 
+void DeployedGame::LeaveOut(const std::string& line) {
+  if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
+}
+
+Status DeployedGame::FindPlain() {
+  if (plain_) return Ok();
+  LUCID_ASSIGN(plain_,
+               FindPlainFile(scene_.ensemble.manifest(), PathIn(scene_.options.scratch, "plain")));
+  if (!plain_->source) {
+    LeaveOut(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
+  }
+  return Ok();
+}
+
+Result<Table> DeployedGame::RowsWithout(std::int64_t target, std::int64_t pair) {
+  const std::int64_t row = scene_.targets[static_cast<std::size_t>(target)].row;
+  if (!plain_->source) return WithoutUnitOf(scene_.train, row);
+  const std::string folder = PathIn(scene_.options.scratch, fmt::format("pair-{}", pair));
+  const Status made =
+      MakeReducedData(scene_.ensemble.manifest(), *plain_, scene_.train, row, folder);
+  if (!made.ok() && made.error().kind == ErrorKind::kMismatch) {
+    ++refused_;
+    return WithoutUnitOf(scene_.train, row);
+  }
+  LUCID_TRY(made);
+  LUCID_ASSIGN(Dataset dataset, LoadDataset(folder, {.total = true}));
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return std::move(dataset.train);
+}
+
+// Every training below is of the run's rows without those of a unit. With the plain file these are
+// what its schema and split give without the unit, because each unit's place in the split is its
+// own.
+Status DeployedGame::CheckRowsWithout(std::int64_t count) {
+  if (!plain_->source) return Ok();
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t target = i * std::ssize(scene_.targets) / count;
+    if (!seen.insert(target).second) continue;
+    LUCID_ASSIGN(const Table rest, RowsWithout(target, i));
+    const std::int64_t row = scene_.targets[static_cast<std::size_t>(target)].row;
+    if (TableDigest(rest) != TableDigest(WithoutUnitOf(scene_.train, row))) {
+      return Mismatch(fmt::format(
+          "'{}' without the unit of row {} gives other rows than the run's without that unit",
+          plain_->source->file, row));
+    }
+  }
+  return Ok();
+}
+
 Status DeployedGame::MakeReducedWorlds() {
   if (!reduced_.empty()) return Ok();
+  LUCID_TRY(FindPlain());
   const std::string path = scene_.options.certificate.empty() ? PathIn(scene_.run, kCertificateFile)
                                                               : scene_.options.certificate;
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(path));
   const std::int64_t count = std::min(scene_.options.deployed, std::ssize(scene_.targets));
-  std::vector<std::int64_t> rows;
+  const bool spatial = std::ranges::count(scene_.options.accesses, Method::kSpatial) > 0;
+  std::vector<std::int64_t> targets, rows;
   for (std::int64_t i = 0; i < count; ++i) {
-    rows.push_back(scene_.targets[i * std::ssize(scene_.targets) / count].row);
+    const std::int64_t target = i * std::ssize(scene_.targets) / count;
+    const std::int64_t row = scene_.targets[target].row;
+    LUCID_ASSIGN(const bool there, HasReducedData(row));
+    if (!there) continue;
+    targets.push_back(target);
+    rows.push_back(row);
   }
-  LUCID_ASSIGN(reduced_,
-               lucid::MakeReducedWorlds(scene_.ensemble.manifest(), certificate, scene_.train, rows,
-                                        scene_.options.scratch, scene_.team, scene_.options.threads,
-                                        scene_.progress, scene_.stop));
+  LUCID_ASSIGN(
+      std::vector<std::string> runs,
+      lucid::MakeReducedWorlds({scene_.ensemble.manifest(), *plain_, scene_.train,
+                                scene_.options.scratch, scene_.options.threads, scene_.stop},
+                               certificate, spatial, rows, scene_.team, scene_.progress));
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    reduced_.push_back({targets[i], std::move(runs[i])});
   return Ok();
+}
+
+// Whether there is a data folder without the unit of the row; notes it where there is none.
+Result<bool> DeployedGame::HasReducedData(std::int64_t row) {
+  const std::string folder = PathIn(scene_.options.scratch, "tried");
+  const Status made =
+      MakeReducedData(scene_.ensemble.manifest(), *plain_, scene_.train, row, folder);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (made.ok()) return true;
+  if (made.error().kind != ErrorKind::kMismatch || !plain_->source) return made.error();
+  LeaveOut(fmt::format("deployed without the unit of row {}: there is no such service: {}", row,
+                       made.error().message));
+  return false;
 }
 
 // The run as it is, and what the reduced file gives. Training is no secret here: the attacker has
@@ -205,13 +293,10 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployReduced(GuardKin
   const GuardOptions options{
       .guard = guard, .mechanism = scene_.options.mechanism, .epsilon = epsilon};
   std::vector<Services> pairs;
-  const std::int64_t count = std::ssize(reduced_);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t target = i * std::ssize(scene_.targets) / count;
+  for (const auto& [target, run] : reduced_) {
     LUCID_ASSIGN(Guard with,
                  Guard::Open(scene_.run, scene_.options.certificate, options, GuardKey::Random()));
-    LUCID_ASSIGN(Guard without,
-                 Guard::Open(reduced_[static_cast<std::size_t>(i)], options, GuardKey::Random()));
+    LUCID_ASSIGN(Guard without, Guard::Open(run, options, GuardKey::Random()));
     Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
     std::vector<TellingInput> telling = TellingSearch(with, without, scene_.train, stream).Run();
     pairs.push_back({target, std::move(with), std::move(without), std::move(telling)});
@@ -234,8 +319,7 @@ std::string DeployedGame::WhyNot(Method method) const {
 Status DeployedGame::Attack(Method method, double epsilon) {
   const std::string name(NameOf(method));
   if (const std::string why = WhyNot(method); !why.empty()) {
-    const std::string line = fmt::format("deployed on {}: {}", name, why);
-    if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
+    LeaveOut(fmt::format("deployed on {}: {}", name, why));
     return Ok();
   }
   const Manifest& manifest = scene_.ensemble.manifest();
@@ -245,6 +329,7 @@ Status DeployedGame::Attack(Method method, double epsilon) {
   // A pair of private services is played for once, with its own keys. Of a certified world only the
   // draws are new: every answer draws for itself, as with a new key.
   const std::int64_t worlds = std::ssize(pairs);
+  if (worlds == 0) return Ok();
   LUCID_ASSIGN(PrivacyNoise noise, PrivacyNoise::Create({}));
   Game game{.rounds = worlds * (full ? 1 : kKeysOfWorld), .subject = {}, .oracle = {}};
   game.subject = [&](std::int64_t round, Side) {
@@ -262,16 +347,102 @@ Status DeployedGame::Attack(Method method, double epsilon) {
       return guard.Ask(x, Budget::kLeft, Draw{noise.Next(), noise.Next(), noise.Next()}).label;
     };
   };
+  return PlayAll(game, method, name, epsilon);
+}
+
+Status DeployedGame::PlayAll(const Game& game, Method method, const std::string& name,
+                             double epsilon) {
+  const Manifest& manifest = scene_.ensemble.manifest();
   for (const AuditAttack attack : kAttacks) {
     if (!scene_.Asked(attack)) continue;
     AuditRow row = record_.NewRow(attack, name, method, World::kDeployed, epsilon);
-    if (full) {
+    if (HasDeclaredAccess(manifest)) {
       row.claimed = manifest.private_run->statement.epsilon;
       row.delta = manifest.private_run->statement.delta;
     }
     LUCID_TRY(record_.PlayAndKeep(game, row));
   }
   return Ok();
+}
+
+// One member is trained as well: a run has at least that. Nothing that is served looks at it.
+Result<std::string> DeployedGame::TrainService(const Table& rows, const std::string& folder) const {
+  const Manifest& manifest = scene_.ensemble.manifest();
+  Dataset dataset;
+  dataset.directory = manifest.data_directory;
+  dataset.schema = manifest.schema;
+  dataset.schema_digest = manifest.schema_digest;
+  dataset.rows_per_unit = manifest.rows_per_unit;
+  dataset.train = rows;
+  dataset.train_digest = TableDigest(rows);
+  dataset.train_order = OrderDigest(TableKeys::Of(rows));
+  EnsembleOptions options;
+  LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
+  options.declare = manifest.declared->r;
+  options.reference = scene_.options.reference;
+  options.members = 1;
+  options.threads = 1;
+  LUCID_TRY(TrainEnsemble(dataset, manifest.architecture, options, folder, {}, scene_.stop));
+  return folder;
+}
+
+Result<std::vector<DeployedGame::ServedPair>> DeployedGame::PairsToServe(Method method,
+                                                                         double epsilon) {
+  const bool full = HasDeclaredAccess(scene_.ensemble.manifest());
+  LUCID_ASSIGN(auto services,
+               full ? DeployPrivate(epsilon) : DeployReduced(*GuardOf(method), epsilon));
+  std::vector<ServedPair> pairs;
+  for (std::size_t i = 0; i < services.size(); ++i) {
+    ServedPair pair{services[i].target, scene_.run, "", std::move(services[i].telling)};
+    if (full) {  // the pair in this process was the attacker's
+      const auto folder = [&](const char* side) {
+        return PathIn(scene_.options.scratch, fmt::format("served-{}-{}-{}", epsilon, i, side));
+      };
+      LUCID_ASSIGN(pair.with, TrainService(scene_.train, folder("with")));
+      LUCID_ASSIGN(const Table rest, RowsWithout(pair.target, static_cast<std::int64_t>(i)));
+      LUCID_ASSIGN(pair.without, TrainService(rest, folder("without")));
+    } else {
+      pair.without = reduced_[i].run;
+    }
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+Status DeployedGame::AttackOverHttp(Method method, double epsilon) {
+  if (!WhyNot(method).empty()) return Ok();  // noted by Attack
+  const bool full = HasDeclaredAccess(scene_.ensemble.manifest());
+  LUCID_ASSIGN(const std::vector<ServedPair> pairs, PairsToServe(method, epsilon));
+  if (pairs.empty()) return Ok();
+  const std::int64_t worlds = std::ssize(pairs);
+  Game game{.rounds = worlds * (full ? 1 : kServersOfWorld), .subject = {}, .oracle = {}};
+  game.subject = [&](std::int64_t round, Side) {
+    Subject subject = scene_.SubjectOf(scene_.targets[pairs[round % worlds].target]);
+    subject.telling = pairs[round % worlds].telling;
+    return subject;
+  };
+  // A server of its own, with its own key, for every guess.
+  std::optional<ServedRun> server;
+  game.oracle = [&](std::int64_t round, Side side) -> Oracle {
+    const ServedPair& pair = pairs[round % worlds];
+    const bool in = side == Side::kIn;
+    server.reset();
+    Result<ServedRun> opened =
+        ServedRun::Open({.run = in ? pair.with : pair.without,
+                         .certificate = in && !full ? scene_.options.certificate : "",
+                         .method = method,
+                         .mechanism = scene_.options.mechanism,
+                         .epsilon = epsilon,
+                         .scratch = scene_.options.scratch});
+    if (!opened.ok()) {
+      return [error = opened.error()](std::span<const float>) -> Result<std::int32_t> {
+        return error;
+      };
+    }
+    server.emplace(*std::move(opened));
+    return [&server](std::span<const float> x) { return server->Ask(x); };
+  };
+  return PlayAll(game, method, fmt::format("{} over http", NameOf(method)), epsilon);
 }
 
 }  // namespace lucid

@@ -72,20 +72,37 @@ Status MakeLedger(const ServeOptions& serve) {
 
 bool IsServed(Method method) { return method == Method::kNone || GuardOf(method); }
 
+struct ServedRun::Impl {
+  explicit Impl(Server opened)
+      : server(std::move(opened)),
+        thread([this](const std::stop_token& stop) { server.Run(stop); }),
+        url("http://" + server.address()) {}
+
+  Server server;
+  std::jthread thread;  // stops and joins before the server goes
+  std::string url;
+  std::optional<HttpClient> client;  // ends before the server
+};
+
+ServedRun::ServedRun(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ServedRun::~ServedRun() = default;
+ServedRun::ServedRun(ServedRun&&) noexcept = default;
+
+Result<ServedRun> ServedRun::Open(const HttpWorldsOptions& options) {
+  LUCID_ASSIGN(const std::string folder, NewFolder(options.scratch));
+  const ServeOptions serve = ServeOptionsOf(options, folder);
+  LUCID_TRY(MakeLedger(serve));
+  LUCID_ASSIGN(Server server, Server::Open(serve, [](std::string_view) {}));
+  auto impl = std::make_unique<Impl>(std::move(server));
+  LUCID_ASSIGN(HttpClient client, HttpClient::Connect(impl->url));
+  impl->client.emplace(std::move(client));
+  return ServedRun(std::move(impl));
+}
+
+const std::string& ServedRun::url() const { return impl_->url; }
+Result<std::int32_t> ServedRun::Ask(std::span<const float> x) { return impl_->client->Ask(x); }
+
 struct HttpWorlds::Impl {
-  // `lucid serve` on a thread.
-  class DeployedServer {
-   public:
-    explicit DeployedServer(Server server)
-        : server_(std::move(server)),
-          thread_([this](const std::stop_token& stop) { server_.Run(stop); }) {}
-    std::string url() const { return "http://" + server_.address(); }
-
-   private:
-    Server server_;
-    std::jthread thread_;  // stops and joins first
-  };
-
   Impl(AuditedAccess opened, const NetworkLabels& of_n)
       : access(std::move(opened)), network(of_n), asked(&network) {}
 
@@ -95,11 +112,11 @@ struct HttpWorlds::Impl {
   NetworkLabels network;  // N; a copy, because one thread may use it
   const NetworkLabels* asked;
 
-  std::unique_ptr<DeployedServer> deployed;  // null: N without a guard
+  std::optional<ServedRun> deployed;  // none: N without a guard
   std::optional<LabelServer> other;
   std::int64_t connections = 1;
-  std::optional<HttpClient> to_deployed, to_other;  // end before the servers
-  std::vector<std::jthread> others;                 // stop and join first
+  std::optional<HttpClient> to_other;  // ends before the server
+  std::vector<std::jthread> others;    // stop and join first
 };
 
 HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -111,6 +128,7 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
   LUCID_ASSIGN(AuditedAccess access,
                AuditedAccess::Open(options.run, options.certificate, options.method,
                                    options.mechanism, options.epsilon, classes));
+  access.DrawAsAServer();
   auto impl = std::make_unique<Impl>(std::move(access), network);
   impl->connections = options.connections;
   LUCID_ASSIGN(LabelServer other,
@@ -122,19 +140,14 @@ Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions& options, const Sche
   LUCID_ASSIGN(HttpClient to_other, HttpClient::Connect(impl->other->url()));
   impl->to_other.emplace(std::move(to_other));
   if (options.method != Method::kNone) {
-    LUCID_ASSIGN(const std::string folder, NewFolder(options.scratch));
-    const ServeOptions serve = ServeOptionsOf(options, folder);
-    LUCID_TRY(MakeLedger(serve));
-    LUCID_ASSIGN(Server server, Server::Open(serve, [](std::string_view) {}));
-    impl->deployed = std::make_unique<Impl::DeployedServer>(std::move(server));
-    LUCID_ASSIGN(HttpClient to_deployed, HttpClient::Connect(impl->deployed->url()));
-    impl->to_deployed.emplace(std::move(to_deployed));
+    LUCID_ASSIGN(ServedRun deployed, ServedRun::Open(options));
+    impl->deployed.emplace(std::move(deployed));
   }
   return HttpWorlds(std::move(impl));
 }
 
 Status HttpWorlds::AskMeanwhile(const std::vector<std::vector<float>>& inputs, std::uint64_t seed) {
-  if (impl_->deployed == nullptr) return Ok();  // LabelServer's thread has one client
+  if (!impl_->deployed) return Ok();  // LabelServer's thread has one client
   for (std::int64_t i = 1; i < impl_->connections; ++i) {
     LUCID_ASSIGN(HttpClient client, HttpClient::Connect(impl_->deployed->url()));
     impl_->others.emplace_back(
@@ -149,7 +162,7 @@ Status HttpWorlds::AskMeanwhile(const std::vector<std::vector<float>>& inputs, s
 }
 
 Result<std::int32_t> HttpWorlds::AskDeployed(std::span<const float> x) {
-  return impl_->to_deployed ? impl_->to_deployed->Ask(x) : AskOther(impl_->network, x);
+  return impl_->deployed ? impl_->deployed->Ask(x) : AskOther(impl_->network, x);
 }
 
 Result<std::int32_t> HttpWorlds::AskOther(const NetworkLabels& network, std::span<const float> x) {

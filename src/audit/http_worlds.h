@@ -28,9 +28,28 @@ struct HttpWorldsOptions {
 // Whether the method can be asked over HTTP: kNone and the guards.
 bool IsServed(Method method);
 
+// `lucid serve` on a run, on a thread of this process, with a key and a ledger of its own.
+class ServedRun {
+ public:
+  // Requires: a guard.
+  static Result<ServedRun> Open(const HttpWorldsOptions& options);
+  ~ServedRun();
+  ServedRun(ServedRun&&) noexcept;
+  ServedRun& operator=(ServedRun&&) noexcept = delete;
+
+  const std::string& url() const;
+  Result<std::int32_t> Ask(std::span<const float> x);  // for one thread
+
+ private:
+  struct Impl;
+  explicit ServedRun(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 // "In" is `lucid serve` itself: its guard, keyed draws, ledger and latency floor. "Out" cannot be:
-// no certificate covers another network, so labels of N_-i in the deployed guard's region go
-// through the same HTTP (LabelServer). Of kNone both are LabelServer's. One thread asks.
+// no certificate covers another network, so labels of N_-i in the deployed guard's region, with
+// keyed draws as a server's, go through the same HTTP (LabelServer). Of kNone both are
+// LabelServer's. One thread asks.
 class HttpWorlds {
  public:
   // Requires: IsServed(options.method). `network`: N, used by kNone only.

@@ -4,6 +4,7 @@
 
 namespace lucid {
 
+struct ServedRun::Impl {};
 struct HttpWorlds::Impl {};
 
 bool IsServed(Method) { return true; }  // so that whoever asks for HTTP is told why there is none
@@ -11,6 +12,15 @@ bool IsServed(Method) { return true; }  // so that whoever asks for HTTP is told
 Result<HttpWorlds> HttpWorlds::Open(const HttpWorldsOptions&, const Schema&, std::int64_t,
                                     const NetworkLabels&) {
   return LeftOut("audits over HTTP", "LUCID_SERVE", "Boost and OpenSSL");
+}
+Result<ServedRun> ServedRun::Open(const HttpWorldsOptions&) {
+  return LeftOut("audits over HTTP", "LUCID_SERVE", "Boost and OpenSSL");
+}
+ServedRun::ServedRun(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ServedRun::~ServedRun() = default;
+ServedRun::ServedRun(ServedRun&&) noexcept = default;
+Result<std::int32_t> ServedRun::Ask(std::span<const float>) {
+  return InternalError("no run is served in this build");
 }
 HttpWorlds::HttpWorlds(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpWorlds::~HttpWorlds() = default;

@@ -5,39 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "ensemble/reference.h"
+#include "guard/draw_source.h"
 #include "lucid/guard/guard.h"
+#include "support/planted_faults.h"
 #include "train/group_trainer.h"
 #include "train/test_support.h"
 
 namespace lucid {
-
-// What a faulty trainer would do, beside a manifest that states the truth.
-class PlanWithFaults {
- public:
-  static void ScaleNoise(TrainPlan& plan, double factor) {
-    for (std::int32_t& x : plan.noise_) x = static_cast<std::int32_t>(x * factor);
-  }
-  static void ClipHigher(TrainPlan& plan, float factor) { plan.clipping_->clip *= factor; }
-  // All steps have the units of the first one.
-  static void ShareCoinsOfSteps(TrainPlan& plan) {
-    const std::vector<std::int32_t> first(
-        plan.lists_.begin(), plan.lists_.begin() + static_cast<std::ptrdiff_t>(plan.starts_[1]));
-    plan.lists_.clear();
-    for (std::size_t step = 0; step + 1 < plan.starts_.size(); ++step) {
-      plan.starts_[step] = plan.lists_.size();
-      plan.lists_.insert(plan.lists_.end(), first.begin(), first.end());
-    }
-    plan.starts_.back() = plan.lists_.size();
-  }
-  // All steps have the noise of the first one.
-  static void ShareNoise(TrainPlan& plan) {
-    const auto size = static_cast<std::size_t>(plan.architecture().parameters());
-    for (std::size_t i = size; i < plan.noise_.size(); ++i) plan.noise_[i] = plan.noise_[i % size];
-  }
-};
-
 namespace {
 
 using testing::ElementsAre;
@@ -136,11 +113,8 @@ TEST_F(PrivateChecks, CoinsThatStepsShareAreFound) {
 
 // Keys that are positions: T is no longer a function of the set of units.
 TEST_F(PrivateChecks, APlanByPositionIsFound) {
-  TableKeys keys = TableKeys::Of(table_);
-  for (std::size_t i = 0; i < keys.rows.size(); ++i) {
-    keys.rows[i] = keys.units[i] = Sha256Of(std::to_string(i));
-  }
-  const TrainPlan plan(architecture_, table_, keys, options_, Secret::FromSeed(kSecret));
+  const TrainPlan plan(architecture_, table_, PlanWithFaults::KeysByPosition(table_), options_,
+                       Secret::FromSeed(kSecret));
   EXPECT_THAT(Failures(plan), ElementsAre("replay"));
 }
 
@@ -179,14 +153,20 @@ TEST_F(PrivateChecks, BoundsMadeFromMembersAreFound) {
   EXPECT_FALSE(CheckDeclaredBounds(network, manifest, std::nullopt).holds);
 }
 
+// Guards whose draws do not know the bounds: one draw meets both.
 TEST_F(PrivateChecks, TwoBoundsWithOneDrawAreFound) {
-  Stream first(1, "draws"), second(2, "draws"), same(1, "draws");
-  const auto coin = [](Stream& stream) {
-    return [&stream](std::span<const float>) { return static_cast<std::int32_t>(stream.Below(2)); };
+  const GuardKey key = GuardKey::Random();
+  const Mechanism mechanism = Mechanism::Create(MechanismKind::kPaper, 0, 2).value();
+  const std::vector<double> low = {1, 1}, high = {2, 2};
+  const auto guard_with = [&](const std::vector<double>& bounds) {
+    const auto draws = std::make_shared<DrawSource>(
+        key, Sha256Of("network"), NoisedSet{GuardKind::kScalar, bounds, {}, {}}, mechanism);
+    return [draws, &mechanism](std::span<const float> x) {
+      return mechanism.Answer(0, /*noised=*/true, draws->For(x));
+    };
   };
-  EXPECT_TRUE(CheckDraws(coin(first), coin(second), table_, 2).holds);
-  Stream again(1, "draws");
-  EXPECT_FALSE(CheckDraws(coin(same), coin(again), table_, 2).holds);
+  EXPECT_TRUE(CheckDraws(guard_with(low), guard_with(high), table_, 2).holds);
+  EXPECT_FALSE(CheckDraws(guard_with(low), guard_with(low), table_, 2).holds);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/byte_fields.h"
@@ -16,6 +17,9 @@ namespace lucid {
 namespace {
 
 constexpr double kBoundSeconds = 600;  // of one world; bounds that are not closed by then hold, too
+constexpr double kSpatialSeconds = 10;
+
+bool IsPrivate(const Manifest& manifest) { return manifest.private_run.has_value(); }
 
 Result<std::string> FileIn(const std::string& folder, const std::string& name) {
   for (const char* end : {"", ".gz"}) {
@@ -48,6 +52,7 @@ Result<std::string> WithoutRecords(const std::string& path, const std::vector<bo
   }
 }
 
+// Schema and split are held fixed: the rows leave the training file.
 Status WriteReducedData(const Manifest& manifest, const Table& train, std::int64_t row,
                         const std::string& folder) {
   const std::string& from = manifest.data_directory;
@@ -66,51 +71,27 @@ Status WriteReducedData(const Manifest& manifest, const Table& train, std::int64
   return Ok();
 }
 
-// How a world is certified.
-struct HowCertified {
+// How a world is made and certified.
+struct HowMade {
   DomainKind domain = DomainKind::kBox;
-  bool index = false;
+  bool index = false, spatial = false;
+  bool from_plain = false;  // schema and split are made anew, too
 };
-
-// Returns the folder of the new run.
-Result<std::string> Make(const Manifest& manifest, const HowCertified& how, const Table& train,
-                         std::int64_t row, const std::string& folder, int threads,
-                         const std::stop_token& stop) {
-  const std::string data = PathIn(folder, "data"), run = PathIn(folder, "run");
-  LUCID_TRY(WriteReducedData(manifest, train, row, data));
-  LUCID_ASSIGN(const Dataset dataset, LoadDataset(data, {.clip = true}));
-  EnsembleOptions options;
-  LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
-  if (manifest.expected_from_data) options.train.expected_rows = options.train.batches = 0;
-  options.members = manifest.partial ? manifest.members : 0;
-  options.threads = threads;
-  LUCID_ASSIGN(const Ensemble ensemble,
-               Train(dataset, manifest.architecture, options, run, {}, stop));
-  CertifyOptions certify;
-  auto& native = std::get<NativeBoundOptions>(certify.engine);
-  native.domain = how.domain;
-  native.common.time_limit = kBoundSeconds;
-  native.common.threads = threads;
-  certify.proof = false;
-  certify.index = how.index;
-  certify.spatial = false;  // nobody plays with the spatial guard
-  LUCID_TRY(Certify(ensemble, run, certify, {}, stop));
-  if (stop.stop_requested()) return Interrupted("stopped on request");
-  return run;
-}
 
 std::string FolderOf(const std::string& scratch, std::int64_t row) {
   return PathIn(scratch, fmt::format("without-{}", row));
 }
 
-// The files of a run that its guards read; the last two are the exact guard's.
-constexpr std::string_view kFiles[] = {kManifestFile, kNetworkFile, kCertificateFile, kIndexFile,
-                                       kEnsembleFile};
-bool IsRead(std::string_view file, const HowCertified& how) {
+// The files of a run that its guards read: the exact guard's are the index and the ensemble, the
+// spatial guard's is the one of its name.
+constexpr std::string_view kFiles[] = {kManifestFile, kNetworkFile,  kCertificateFile,
+                                       kIndexFile,    kEnsembleFile, kSpatialFile};
+bool IsRead(std::string_view file, const HowMade& how) {
+  if (file == kSpatialFile) return how.spatial;
   return how.index || (file != kIndexFile && file != kEnsembleFile);
 }
 
-Status WriteFiles(const HowCertified& how, const std::string& run, BytesIn& io) {
+Status WriteFiles(const HowMade& how, const std::string& run, BytesIn& io) {
   LUCID_TRY(MakeDirectories(run));
   for (const std::string_view file : kFiles) {
     std::vector<char> content;
@@ -121,6 +102,35 @@ Status WriteFiles(const HowCertified& how, const std::string& run, BytesIn& io) 
                                   std::string(content.begin(), content.end())));
   }
   return Ok();
+}
+
+// Returns the folder of the new run.
+Result<std::string> Make(const ReducedWorldMaker& maker, const HowMade& how, std::int64_t row) {
+  const Manifest& manifest = maker.manifest;
+  const std::string folder = FolderOf(maker.scratch, row);
+  const std::string data = PathIn(folder, "data"), run = PathIn(folder, "run");
+  LUCID_TRY(MakeReducedData(manifest, maker.plain, maker.train, row, data));
+  LUCID_ASSIGN(const Dataset dataset, LoadDataset(data, {.clip = true}));
+  EnsembleOptions options;
+  LUCID_ASSIGN(options.train, TrainOptions::FromCanonical(manifest.training));
+  if (manifest.expected_from_data) options.train.expected_rows = options.train.batches = 0;
+  options.members = manifest.partial ? manifest.members : 0;
+  options.threads = maker.threads;
+  LUCID_ASSIGN(const Ensemble ensemble,
+               Train(dataset, manifest.architecture, options, run, {}, maker.stop));
+  CertifyOptions certify;
+  auto& native = std::get<NativeBoundOptions>(certify.engine);
+  native.domain = how.domain;
+  native.common.time_limit = kBoundSeconds;
+  native.common.threads = maker.threads;
+  certify.proof = false;
+  certify.index = how.index;
+  certify.spatial = how.spatial;
+  certify.spatial_options.time_limit = kSpatialSeconds;
+  certify.spatial_options.least_spared = 0;  // the guard wants the file
+  LUCID_TRY(Certify(ensemble, run, certify, {}, maker.stop));
+  if (maker.stop.stop_requested()) return Interrupted("stopped on request");
+  return run;
 }
 
 }  // namespace
@@ -138,11 +148,71 @@ std::string WhyNotReduced(const Manifest& manifest) {
   return "";
 }
 
-Result<std::vector<std::string>> MakeReducedWorlds(
-    const Manifest& manifest, const Certificate& certificate, const Table& train,
-    std::span<const std::int64_t> rows, const std::string& scratch, TaskTeam* team, int threads,
-    const ProgressCallback& progress, const std::stop_token& stop) {
-  const HowCertified how{certificate.domain, certificate.index_digest.has_value()};
+Result<PlainFile> FindPlainFile(const Manifest& manifest, const std::string& folder) {
+  PlainFile plain;
+  const auto without = [&plain](std::string why) {
+    plain.source.reset();
+    plain.why_not = std::move(why);
+    return plain;
+  };
+  const Result<std::optional<DataSource>> source = LoadSource(manifest.data_directory);
+  if (!source.ok()) return without(source.error().message);
+  if (!*source) {
+    return without(
+        fmt::format("'{}' does not say of which plain file it was made", manifest.data_directory));
+  }
+  plain.source = **source;
+  const Result<Digest> digest = Sha256OfFile(plain.source->file);
+  if (!digest.ok() || *digest != plain.source->digest) {
+    return without(
+        fmt::format("'{}' is no longer the file that the data were made of", plain.source->file));
+  }
+  LUCID_TRY(MakeDirectories(folder));
+  const std::string declared = PathIn(folder, "declared.csv"), again = PathIn(folder, "again");
+  if (!plain.source->declared.empty()) {
+    LUCID_TRY(WriteFileAtomically(declared, plain.source->declared));
+    plain.source->options.declared = declared;
+  }
+  const auto made = InferSchema(plain.source->file, plain.source->options, again);
+  if (!made.ok()) return without(made.error().message);
+  const Result<Dataset> dataset = LoadDataset(
+      again, {.clip = true, .rows_per_unit = manifest.rows_per_unit, .total = IsPrivate(manifest)});
+  if (!dataset.ok()) return without(dataset.error().message);
+  if (dataset->schema_digest != manifest.schema_digest ||
+      dataset->train_digest != manifest.train_digest ||
+      dataset->train_order != manifest.order_digest) {
+    return without(fmt::format("'{}' gives other rows than those of the run", plain.source->file));
+  }
+  plain.records = made->train_records;
+  if (dataset->train.rows() != std::ssize(plain.records)) {
+    return without("not all rows of the training file were trained on");
+  }
+  return plain;
+}
+
+Status MakeReducedData(const Manifest& manifest, const PlainFile& plain, const Table& train,
+                       std::int64_t row, const std::string& folder) {
+  if (!plain.source) return WriteReducedData(manifest, train, row, folder);
+  const DataSource& source = *plain.source;
+  LUCID_ASSIGN(const std::string rest,
+               WithoutUnitOfRecord(source.file, source.options.unit,
+                                   plain.records[static_cast<std::size_t>(row)]));
+  LUCID_TRY(MakeDirectories(folder));
+  const std::string file = PathIn(folder, "plain.csv");
+  LUCID_TRY(WriteFileAtomically(file, rest));
+  LUCID_ASSIGN(const InferredSchema made, InferSchema(file, source.options, folder));
+  if (Sha256Of(made.schema.Canonical()) == manifest.schema_digest) return Ok();
+  return Mismatch("the schema of the file without the unit is another one");
+}
+
+Result<std::vector<std::string>> MakeReducedWorlds(const ReducedWorldMaker& maker,
+                                                   const Certificate& certificate, bool spatial,
+                                                   std::span<const std::int64_t> rows,
+                                                   TaskTeam* team,
+                                                   const ProgressCallback& progress) {
+  const HowMade how{certificate.domain, certificate.index_digest.has_value(),
+                    spatial && certificate.spatial_digest.has_value(),
+                    maker.plain.source.has_value()};
   std::vector<std::string> worlds(rows.size());
   std::mutex mutex;
   std::int64_t done = 0;
@@ -160,23 +230,22 @@ Result<std::vector<std::string>> MakeReducedWorlds(
   tasks.ask = [&](std::int64_t i, std::string& out) {
     BytesOut io(out);
     const std::int64_t asked = row(i);
-    io(how.domain, how.index, asked);
+    io(how.domain, how.index, how.spatial, how.from_plain, asked);
   };
   tasks.take = [&](std::int64_t i, ByteCursor& in) {
     BytesIn io(in);
-    const std::string run = PathIn(FolderOf(scratch, row(i)), "run");
+    const std::string run = PathIn(FolderOf(maker.scratch, row(i)), "run");
     Status status = WriteFiles(how, run, io);
     if (io.ok() && status.ok()) keep(i, run);
     if (!status.ok()) written = std::move(status);
     return io.ok();
   };
   const auto here = [&](std::int64_t i, int) -> Status {
-    LUCID_ASSIGN(std::string world,
-                 Make(manifest, how, train, row(i), FolderOf(scratch, row(i)), threads, stop));
+    LUCID_ASSIGN(std::string world, Make(maker, how, row(i)));
     keep(i, std::move(world));
     return Ok();
   };
-  LUCID_TRY(DoTasks(team, std::move(tasks), here, threads, stop));
+  LUCID_TRY(DoTasks(team, std::move(tasks), here, maker.threads, maker.stop));
   LUCID_TRY(written);
   return worlds;
 }
@@ -185,13 +254,18 @@ Status AnswerReducedWorld(const Manifest& manifest, const Table& train, const st
                           int threads, const std::stop_token& stop, ByteCursor& in,
                           std::string& out) {
   BytesIn io(in);
-  HowCertified how;
+  HowMade how;
   std::int64_t row = 0;
-  io(how.domain, how.index, row);
+  io(how.domain, how.index, how.spatial, how.from_plain, row);
   io.Require(row >= 0 && row < train.rows());
   if (!io.ok()) return InternalError("a task of the leader is damaged");
-  const std::string folder = FolderOf(scratch, row);
-  const auto world = Make(manifest, how, train, row, folder, threads, stop);
+  LUCID_ASSIGN(const PlainFile plain, FindPlainFile(manifest, PathIn(scratch, "plain")));
+  if (plain.source.has_value() != how.from_plain) {
+    return Mismatch(how.from_plain
+                        ? "the plain file of the run's data is not here: " + plain.why_not
+                        : std::string("the plain file of the run's data is here and not there"));
+  }
+  const auto world = Make({manifest, plain, train, scratch, threads, stop}, how, row);
   if (!world.ok()) {
     // Nobody waits for it any more.
     return world.error().kind == ErrorKind::kInterrupted ? Ok() : Status(world.error());
@@ -205,7 +279,7 @@ Status AnswerReducedWorld(const Manifest& manifest, const Table& train, const st
     answer.Numbers(std::vector<char>(content.begin(), content.end()));
   }
   std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
+  std::filesystem::remove_all(FolderOf(scratch, row), ignored);
   return Ok();
 }
 

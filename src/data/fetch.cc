@@ -155,7 +155,10 @@ Status FetchDataset(const CatalogueEntry& entry, const std::string& directory,
     LUCID_ASSIGN(const std::string text, TextOf(file, std::move(bytes)));
     LUCID_TRY(Convert(entry, file, text, tables));
   }
-  LUCID_TRY(folder.Write("schema.csv", entry.schema.Canonical()));
+  // Its ranges and categories are those of these rows.
+  Schema schema = entry.schema;
+  schema.set_origin(SchemaOrigin::kFromData);
+  LUCID_TRY(folder.Write("schema.csv", schema.FileText()));
   LUCID_TRY(folder.Write("train.csv", tables.train));
   LUCID_TRY(folder.Write("test.csv", tables.test));
   LUCID_TRY(folder.Write("SOURCE.txt", SourceNote(entry)));

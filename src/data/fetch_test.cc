@@ -129,7 +129,9 @@ TEST(Fetch, ConvertsSplitsAndPublishes) {
   EXPECT_EQ(ReadBytes(out + "/train.csv"), "x,label\n0.5,1\n1,1\n");
   EXPECT_EQ(ReadBytes(out + "/test.csv"), "x,label\n0.25,0\n0,0\n");
   EXPECT_THAT(ReadBytes(out + "/SOURCE.txt"), HasSubstr("Citation: nobody"));
-  EXPECT_TRUE(LoadDataset(out).ok());
+  ASSERT_TRUE(LoadDataset(out).ok());
+  EXPECT_EQ(LoadDataset(out)->schema.origin(), SchemaOrigin::kFromData)
+      << "its ranges are those of the published rows";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
 }
 

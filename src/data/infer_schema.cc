@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "data/ignored_columns.h"
 #include "data/staged_folder.h"
 #include "lucid/base/digest.h"
+#include "lucid/data/data_source.h"
 #include "lucid/data/encoder.h"
 #include "random/keyed_hash.h"
 
@@ -327,8 +329,8 @@ std::string CellOf(const Decided& decided, const std::string& cell) {
 
 class Inference {
  public:
-  Inference(RawTable table, const InferOptions& options)
-      : table_(std::move(table)), options_(options) {}
+  Inference(RawTable table, const std::string& csv, const InferOptions& options)
+      : table_(std::move(table)), csv_(csv), options_(options) {}
 
   Result<InferredSchema> Run(const std::string& folder) {
     LUCID_ASSIGN(label_, Find(table_, options_.label, "label"));
@@ -517,6 +519,7 @@ class Inference {
       }
       const bool to_test = InTest(table_.unit[i]);
       append(to_test ? test : train);
+      if (!to_test) result_.train_records.push_back(i);
       ++(to_test ? result_.test_rows : result_.train_rows);
     }
     if (result_.train_rows < 2) return InvalidInput("fewer than two rows are left to train with");
@@ -526,10 +529,25 @@ class Inference {
     LUCID_TRY(staged.Write("schema.csv", result_.schema.FileText()));
     LUCID_TRY(staged.Write("train.csv", train));
     if (result_.test_rows > 0) LUCID_TRY(staged.Write("test.csv", test));
+    LUCID_ASSIGN(const std::string source, SourceText());
+    LUCID_TRY(staged.Write(kSourceFile, source));
     return staged.Publish();
   }
 
+  Result<std::string> SourceText() const {
+    std::error_code code;
+    const std::filesystem::path path = std::filesystem::absolute(csv_, code);
+    if (code) return IoError(fmt::format("cannot tell where '{}' is: {}", csv_, code.message()));
+    DataSource source{path.lexically_normal().string(), {}, options_, {}};
+    LUCID_ASSIGN(source.digest, Sha256OfFile(csv_));
+    if (!options_.declared.empty()) {
+      LUCID_ASSIGN(source.declared, ReadTextFile(options_.declared, std::size_t{64} << 20));
+    }
+    return EncodeSource(source);
+  }
+
   const RawTable table_;
+  const std::string& csv_;
   const InferOptions& options_;
   std::size_t label_ = 0;
   std::set<std::string> ignored_;
@@ -580,7 +598,7 @@ Result<InferredSchema> InferSchema(const std::string& csv, const InferOptions& o
                                    const std::string& folder) {
   LUCID_TRY(options.Validate());
   LUCID_ASSIGN(RawTable table, Read(csv, options.unit));
-  return Inference(std::move(table), options).Run(folder);
+  return Inference(std::move(table), csv, options).Run(folder);
 }
 
 }  // namespace lucid

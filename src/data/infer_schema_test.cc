@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "base/files.h"
+#include "lucid/data/data_source.h"
 #include "lucid/data/dataset.h"
 #include "random/stream.h"
 #include "support/scratch_folder.h"
@@ -56,6 +58,18 @@ class InferSchemaTest : public testing::Test {
     options.unit = with_unit ? "person" : "";
     options.overwrite = true;
     return InferSchema(root_ + "/in.csv", options, root_ + "/" + out);
+  }
+  // A table without this row, or without all rows that begin with the same cell.
+  static std::string WithoutLinesOf(const std::string& table, std::size_t row, bool all_of_unit) {
+    std::istringstream stream(table);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(line + "\n");
+    const std::string gone = lines[row + 1], unit = gone.substr(0, gone.find(',') + 1);
+    std::string rest;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (all_of_unit ? !lines[i].starts_with(unit) : i != row + 1) rest += lines[i];
+    }
+    return rest;
   }
   std::string Text(const std::string& name) const {
     return ReadTextFile(root_ + "/" + name).value();
@@ -276,6 +290,59 @@ TEST_F(InferSchemaTest, ASchemaFromDataIsNotDeclaredUntilItIsSigned) {
   const Schema two = infer(write("two.csv", part + "# declared = true\n"), "t");
   EXPECT_EQ(two.origin(), SchemaOrigin::kDeclared);
   EXPECT_EQ(two.columns().size(), 2);
+}
+
+// The folder says from what it was made, so that everything can be run anew without somebody: the
+// schema stays, and so does everybody else's place.
+TEST_F(InferSchemaTest, EverythingCanBeRunAnewWithoutAUnit) {
+  for (const bool with_unit : {true, false}) {
+    const auto made = Infer(People(5), "all", with_unit);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto source = LoadSource(root_ + "/all");
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    ASSERT_TRUE(source->has_value());
+    EXPECT_EQ((*source)->digest, Sha256OfFile(root_ + "/in.csv").value());
+    InferOptions options = (*source)->options;
+    EXPECT_EQ(options.unit, with_unit ? "person" : "");
+    options.overwrite = true;  // that of `Infer` is about its own folder
+    ASSERT_TRUE(InferSchema((*source)->file, options, root_ + "/again").ok());
+    EXPECT_EQ(Text("again/train.csv"), Text("all/train.csv"));
+    ASSERT_EQ(std::ssize(made->train_records), made->train_rows);
+    for (const std::size_t row : {0, 17, 60}) {
+      const auto rest =
+          WithoutUnitOfRecord((*source)->file, options.unit, made->train_records[row]);
+      ASSERT_TRUE(rest.ok()) << rest.error().message;
+      ASSERT_TRUE(WriteFileAtomically(root_ + "/rest.csv", *rest).ok());
+      const auto reduced = InferSchema(root_ + "/rest.csv", options, root_ + "/reduced");
+      ASSERT_TRUE(reduced.ok()) << reduced.error().message;
+      EXPECT_EQ(Text("reduced/schema.csv"), Text("all/schema.csv"));
+      EXPECT_EQ(Text("reduced/test.csv"), Text("all/test.csv"));
+      EXPECT_EQ(Text("reduced/train.csv"), WithoutLinesOf(Text("all/train.csv"), row, with_unit));
+    }
+    EXPECT_FALSE(WithoutUnitOfRecord((*source)->file, options.unit, 100'000).ok());
+    EXPECT_FALSE(WithoutUnitOfRecord((*source)->file, "nothing", 0).ok());
+  }
+  EXPECT_FALSE(LoadSource(root_)->has_value());
+}
+
+TEST_F(InferSchemaTest, TheRecordOfAFolderIsReadAsItWasWritten) {
+  DataSource source{"/some/where, \"here\".csv", Sha256Of("x"), {}, "column,kind\na,\"b\"\n"};
+  source.options.label = "y";
+  source.options.ignore = {"a", "b,c"};
+  source.options.split_key = ~std::uint64_t{0};
+  source.options.test_share = 0.1;
+  source.options.only_declared = true;
+  source.options.missing = MissingCells::kDrop;
+  const std::string path = root_ + "/" + kSourceFile, text = EncodeSource(source);
+  ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+  const auto read = LoadSource(root_);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(EncodeSource(**read), text);
+  for (const std::string& wrong : {std::string("format,other\n"), text + "more,1\n",
+                                   std::string("format,lucid-source-1\n"), text + "\"open"}) {
+    ASSERT_TRUE(WriteFileAtomically(path, wrong).ok());
+    EXPECT_FALSE(LoadSource(root_).ok()) << wrong;
+  }
 }
 
 TEST_F(InferSchemaTest, ColumnsThatAreToBeIgnoredAreLeftOut) {

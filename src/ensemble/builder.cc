@@ -74,6 +74,13 @@ Result<Secret> SecretOf(const Dataset& dataset, const Architecture& architecture
                     binding);
 }
 
+// What of a private run was decided by its data, beside its training, in words.
+std::string AfterLooking(const Dataset& dataset, const EnsembleOptions& options, bool is_private) {
+  const std::string& others = options.after_looking;
+  if (!is_private || dataset.schema.origin() != SchemaOrigin::kFromData) return others;
+  return others.empty() ? "the schema" : "the schema and " + others;
+}
+
 // What is wrong with a private training, whatever its data are: T is total.
 Status CheckPrivate(const Dataset& dataset, const EnsembleOptions& options) {
   if (dataset.schema.unit_index() && dataset.rows_per_unit == 0) {
@@ -112,6 +119,12 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   const bool own = options.trainer.empty();
   const bool is_private = own && options.train.method == TrainOptions::Method::kPrivate;
   if (is_private) LUCID_TRY(CheckPrivate(dataset, options));
+  if (!is_private && options.population_total) {
+    return InvalidInput(
+        "the option population_total is about private trainings: others cost nothing, and of them "
+        "the option population says whose budget their answers spend");
+  }
+  options.after_looking = AfterLooking(dataset, options, is_private);
   TableKeys table_keys = TableKeys::Of(dataset.train);
   std::vector<Unit> units = UnitsOf(dataset.train, table_keys);
   LUCID_TRY(CheckData(dataset, units, architecture, /*total=*/is_private));
@@ -135,7 +148,9 @@ Result<Job> MakeJob(const Dataset& dataset, const Architecture& architecture,
   }
   LUCID_ASSIGN(StoreSpec spec,
                WholeRun(dataset, units, architecture, options,
-                        private_run ? std::optional(private_run->secret) : std::nullopt));
+                        private_run ? std::optional(private_run->secret) : std::nullopt,
+                        ChoicesText(options.after_looking, options.declare,
+                                    ReferenceName(options.reference))));
   std::optional<PopulationAccount> population;
   if (is_private && !options.population_file.empty() && !helps) {
     LUCID_ASSIGN(population,
@@ -307,13 +322,6 @@ TrainSummary Summarize(const Job& job, std::int64_t trained_now, NetworkMaker ma
   return summary;
 }
 
-// What of a private run was decided by its data, beside its training, in words.
-std::string AfterLooking(const Job& job) {
-  const std::string& others = job.options.after_looking;
-  if (!job.private_run || job.dataset.schema.origin() != SchemaOrigin::kFromData) return others;
-  return others.empty() ? "the schema" : "the schema and " + others;
-}
-
 bool IsFinite(std::span<const float> parameters) {
   return std::ranges::all_of(parameters, [](float v) { return std::isfinite(v); });
 }
@@ -340,7 +348,7 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   manifest.build = BuildInfo();
   manifest.maker = summary.maker;
   manifest.command = job.options.command;
-  manifest.after_looking = AfterLooking(job);
+  manifest.after_looking = job.options.after_looking;
   manifest.data_directory = job.dataset.directory;
   manifest.rows = summary.rows;
   manifest.max_rows = job.dataset.max_rows;
@@ -352,7 +360,12 @@ Result<Manifest> PublishNetwork(const Job& job, const Store& store, TrainSummary
   manifest.expected_rows = job.expected_rows;
   manifest.expected_from_data = job.expected_from_data;
   manifest.private_run = job.private_run;
-  if (job.population) manifest.population = job.population->name;
+  if (!job.options.population_file.empty()) {
+    manifest.population = PopulationName(job.options.population_file);
+  }
+  if (job.population) {
+    manifest.population_total = job.population->total;
+  }
   manifest.declared = summary.declared;
   manifest.schema = job.dataset.schema;
   manifest.architecture = job.spec.architecture;

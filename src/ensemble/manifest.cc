@@ -9,6 +9,7 @@
 #include "base/number_text.h"
 #include "base/text.h"
 #include "ensemble/run_spec.h"
+#include "ensemble/secret_file.h"
 
 namespace lucid {
 namespace {
@@ -61,6 +62,23 @@ DeclaredBounds ReadDeclaredBounds(JsonFields& read) {
   return d;
 }
 
+bool HasItsRunKey(const Manifest& m) {
+  RunContents contents{m.schema_digest,
+                       m.train_digest,
+                       m.rows,
+                       m.units,
+                       m.architecture.Canonical(),
+                       m.training,
+                       m.private_run ? std::optional(m.private_run->secret) : std::nullopt,
+                       {}};
+  // Runs of earlier versions have a key that knows no choices. What was made with one that does
+  // cannot pass for such a run.
+  if (RunKey(m.format, contents) == m.run_key) return true;
+  contents.choices = ChoicesText(m.after_looking, m.declared ? m.declared->r : 0,
+                                 m.declared ? m.declared->reference : "");
+  return RunKey(m.format, contents) == m.run_key;
+}
+
 // What can be recomputed is recomputed: an edited manifest does not pass for the run it describes.
 Status CheckConsistency(const Manifest& m, const std::string& source) {
   const auto inconsistent = [&](std::string_view what) {
@@ -69,11 +87,9 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
   if (Sha256Of(m.schema.Canonical()) != m.schema_digest) {
     return inconsistent("the schema does not have the digest it names");
   }
-  const std::optional<Digest> secret =
-      m.private_run ? std::optional(m.private_run->secret) : std::nullopt;
-  if (RunKey(m.format, {m.schema_digest, m.train_digest, m.rows, m.units,
-                        m.architecture.Canonical(), m.training, secret}) != m.run_key) {
-    return inconsistent("data, architecture and training do not give the run key it names");
+  if (!HasItsRunKey(m)) {
+    return inconsistent(
+        "data, architecture, training and what was declared do not give the run key it names");
   }
   if (m.architecture.inputs() != m.schema.features() ||
       m.architecture.classes() != m.schema.classes()) {
@@ -97,6 +113,10 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
     return inconsistent("training and adjacency contradict each other");
   }
   if (!is_private) return Ok();
+  if (m.private_run->seeded !=
+      (DigestOf(Secret::FromSeed(options->seed)) == m.private_run->secret)) {
+    return inconsistent("'seeded' and the secret contradict each other");
+  }
   // The promise follows from the options: it is computed again, not believed.
   const Result<PrivacyStatement> statement = PrivacyOf(*options, m.architecture);
   if (!statement.ok() || !(statement->spent <= m.private_run->statement.epsilon * (1 + 1e-9)) ||
@@ -174,6 +194,10 @@ std::string EncodeManifest(const Manifest& m) {
   json["training"] = m.training;
   json["private"] = m.private_run ? ToJson(*m.private_run) : Json(nullptr);
   json["population"] = m.population.empty() ? Json(nullptr) : Json(m.population);
+  if (m.population_total) {
+    json["population_total"] = {{"epsilon", m.population_total->epsilon},
+                                {"delta", m.population_total->delta}};
+  }
   json["declared"] = m.declared ? ToJson(*m.declared) : Json(nullptr);
   if (!m.attempts.empty()) {
     json["attempts"] = Json::array();
@@ -241,6 +265,10 @@ Result<Manifest> ParseManifest(std::string_view text, const std::string& source)
     }
     if (!read.IsNull("/private")) m.private_run = ReadPrivateRun(read);
     if (!read.IsNull("/population")) m.population = read.Text("/population");
+    if (json.contains("population_total")) {
+      m.population_total = {read.Number("/population_total/epsilon"),
+                            read.Number("/population_total/delta")};
+    }
     if (!read.IsNull("/declared")) m.declared = ReadDeclaredBounds(read);
     for (std::size_t i = 0; json.contains("attempts") && i < read.List("/attempts").size(); ++i) {
       const std::string path = fmt::format("/attempts/{}", i);

@@ -36,7 +36,7 @@ Result<Contents> Parse(const std::string& text, const std::string& path, const D
   std::string header, word, key;
   Contents contents;
   PopulationAccount& account = contents.account;
-  account.name = std::filesystem::path(path).stem().string();
+  account.name = PopulationName(path);
   std::getline(stream, header);
   if (header != kHeader || !(stream >> word >> account.total.epsilon >> account.total.delta) ||
       word != "total" || !IsBudget(account.total) || text.back() != '\n') {
@@ -69,6 +69,10 @@ Status Create(const std::string& path, const std::optional<PrivacyTotal>& total)
 }
 
 }  // namespace
+
+std::string PopulationName(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
 
 Result<PopulationAccount> ChargePopulation(const std::string& path,
                                            const std::optional<PrivacyTotal>& total,

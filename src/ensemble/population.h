@@ -14,6 +14,9 @@
 
 namespace lucid {
 
+// What a population is called: its file without folder and extension.
+std::string PopulationName(const std::string& path);
+
 // Writes what the training `run_key` costs into the file, before its first step. A training that
 // goes on, or is one of several shards, is there already and is charged once. `total` makes the
 // file; where it is there already, it holds another total or none.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "ensemble/reference.h"
 #include "ensemble/run_spec.h"
 #include "ensemble/secret_file.h"
@@ -28,6 +29,15 @@ class PrivateRunTest : public SmallRunsTest {
     options_.train.expected_rows = 40;
     options_.declare = 0.05;
     options_.threads = 1;
+  }
+  // With a schema that was signed, or made by looking at rows.
+  Result<TrainSummary> TrainBy(SchemaOrigin origin, const std::string& name,
+                               const EnsembleOptions& options,
+                               const ProgressCallback& progress = {},
+                               std::stop_token stop = {}) const {
+    Dataset dataset = dataset_;
+    dataset.schema.set_origin(origin);
+    return TrainEnsemble(dataset, net_, options, Folder(name), progress, std::move(stop));
   }
 };
 
@@ -146,6 +156,76 @@ TEST_F(PrivateRunTest, AnEditedPromiseIsNotBelieved) {
   EXPECT_FALSE(OpenRunNetwork(Folder("run")).ok());
 }
 
+// What changes no weights changes the promise: that something was chosen after looking, at what
+// share bounds were declared, whether the noise came from the seed.
+TEST_F(PrivateRunTest, WhatWasChosenIsInTheRunKey) {
+  EnsembleOptions options = options_;
+  options.after_looking = "the expected number of rows";
+  ASSERT_TRUE(TrainBy(SchemaOrigin::kFromData, "run", options).ok());
+  const std::string path = Folder("run") + "/" + kManifestFile;
+  using Json = nlohmann::ordered_json;
+  const Json json = Json::parse(ReadTextFile(path).value());
+  ASSERT_EQ(json["after_looking"], "the schema and the expected number of rows");
+  const auto opens = [&](const Json& edited) {
+    EXPECT_TRUE(WriteFileAtomically(path, edited.dump()).ok());
+    return OpenRunNetwork(Folder("run"));
+  };
+  EXPECT_TRUE(opens(json).ok());
+  Json edited = json;
+  edited.erase("after_looking");
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("run key"));
+  edited["after_looking"] = "the schema";
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("run key"));
+  edited = json;
+  edited["declared"]["r_hex"] = HexText(0.01);
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("run key"));
+  edited = json;
+  edited["declared"]["reference"] = dataset_.test_digest.Hex();
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("run key"));
+  edited = json;
+  edited["private"]["seeded"] = true;
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("'seeded'"));
+  options.seeded_noise = true;
+  ASSERT_TRUE(Train("seeded", options).ok());
+  edited = Json::parse(ReadTextFile(Folder("seeded") + "/" + kManifestFile).value());
+  edited["private"]["seeded"] = false;
+  EXPECT_THAT(opens(edited).error().message, HasSubstr("'seeded'"));
+}
+
+// Whoever has seen N may not go on with a share that suits it, nor sign the schema meanwhile.
+TEST_F(PrivateRunTest, ARunGoesOnWithTheChoicesItBeganWith) {
+  std::stop_source stop;
+  const auto progress = [&](const Progress& p) {
+    if (p.what == "training" && p.done > 0) stop.request_stop();
+  };
+  const SchemaOrigin from_data = SchemaOrigin::kFromData;
+  ASSERT_FALSE(TrainBy(from_data, "run", options_, progress, stop.get_token()).ok());
+  EnsembleOptions resume = options_;
+  resume.resume = true;
+  resume.declare = 0.5;
+  EXPECT_THAT(TrainBy(from_data, "run", resume).error().message, HasSubstr("another run"));
+  resume.declare = options_.declare;
+  EXPECT_THAT(TrainBy(SchemaOrigin::kDeclared, "run", resume).error().message,
+              HasSubstr("another run"));
+  EXPECT_EQ(OpenRunNetwork(Folder("run"))->manifest.after_looking, "the schema");
+  EXPECT_TRUE(TrainBy(from_data, "run", resume).ok());
+}
+
+// Runs of earlier versions have a key without choices: they are read, and promise what they say.
+TEST_F(PrivateRunTest, AKeyWithoutChoicesIsRead) {
+  ASSERT_TRUE(Train("run", options_).ok());
+  const std::string path = Folder("run") + "/" + kManifestFile;
+  auto json = nlohmann::ordered_json::parse(ReadTextFile(path).value());
+  const Manifest m = OpenRunNetwork(Folder("run"))->manifest;
+  const Digest old = RunKey(2, {m.schema_digest, m.train_digest, m.rows, m.units,
+                                m.architecture.Canonical(), m.training, m.private_run->secret});
+  EXPECT_NE(old, m.run_key);
+  json["hashes"]["run_key"] = old.Hex();
+  json["after_looking"] = "the schema";
+  ASSERT_TRUE(WriteFileAtomically(path, json.dump()).ok());
+  EXPECT_EQ(OpenRunNetwork(Folder("run"))->manifest.after_looking, "the schema");
+}
+
 // T is total: any set of rows is trained on, none included.
 TEST_F(PrivateRunTest, NoRowsAndOneRowAreDataLikeAnyOther) {
   for (const std::int64_t rows : {0, 1}) {
@@ -234,7 +314,11 @@ TEST_F(PrivateRunTest, APopulationIsChargedBeforeTheFirstStepAndOnceForARun) {
   ASSERT_TRUE(summary.ok()) << summary.error().message;
   ASSERT_TRUE(summary->population);
   EXPECT_EQ(summary->population->spent.epsilon, 1) << "once";
-  EXPECT_EQ(Ensemble::Open(Folder("a"))->manifest().population, "clinic");
+  const Manifest charged = Ensemble::Open(Folder("a"))->manifest();
+  EXPECT_EQ(charged.population, "clinic");
+  ASSERT_TRUE(charged.population_total);
+  EXPECT_EQ(charged.population_total->epsilon, 2.5);
+  EXPECT_EQ(charged.population_total->delta, 1e-5);
   options.resume = false;
   options.population_total = {};
   summary = Train("b", options);
@@ -251,6 +335,21 @@ TEST_F(PrivateRunTest, APopulationIsChargedBeforeTheFirstStepAndOnceForARun) {
   ASSERT_TRUE(WriteFileAtomically(options.population_file, "lucid-population-1\ntotal 9\n").ok());
   options.seeded_noise = false;
   EXPECT_THAT(Train("e", options).error().message, HasSubstr("damaged"));
+}
+
+// The budget of answers belongs to people and not to a digest of their rows, so that training with
+// one more row does not open it again.
+TEST_F(PrivateRunTest, AnyRunMayNameItsPopulation) {
+  EnsembleOptions options;
+  options.train.epochs = 2;
+  options.threads = 1;
+  options.population_file = "/where/ever/clinic.population";
+  ASSERT_TRUE(Train("run", options).ok());
+  const Manifest manifest = Ensemble::Open(Folder("run"))->manifest();
+  EXPECT_EQ(manifest.population, "clinic");
+  EXPECT_FALSE(manifest.population_total);
+  options.population_total = {1, 1e-5};
+  EXPECT_THAT(Train("other", options).error().message, HasSubstr("private trainings"));
 }
 
 TEST_F(PrivateRunTest, TheSeedComesFromEntropyUnlessItIsGivenAndStaysWithTheRun) {

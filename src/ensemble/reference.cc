@@ -27,6 +27,10 @@ Table InputsOfTheDomain(const Schema& schema) {
 
 }  // namespace
 
+std::string ReferenceName(const std::optional<Table>& reference) {
+  return reference ? TableDigest(*reference).Hex() : "domain";
+}
+
 DeclaredBounds DeclareBounds(const Network& network, const Schema& schema, double r,
                              const std::optional<Table>& reference) {
   const Table inputs = reference ? *reference : InputsOfTheDomain(schema);
@@ -38,7 +42,7 @@ DeclaredBounds DeclareBounds(const Network& network, const Schema& schema, doubl
   const bool finite = std::ranges::all_of(confidences, [](double c) { return std::isfinite(c); });
   const auto middle = confidences.begin() + (std::ssize(confidences) - 1) / 2;
   if (finite) std::nth_element(confidences.begin(), middle, confidences.end());
-  return {r, finite ? *middle : 0, reference ? TableDigest(*reference).Hex() : "domain"};
+  return {r, finite ? *middle : 0, ReferenceName(reference)};
 }
 
 }  // namespace lucid

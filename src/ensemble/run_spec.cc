@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/hasher.h"
+#include "base/number_text.h"
 
 namespace lucid {
 namespace {
@@ -42,6 +43,7 @@ Digest RunKey(int format, const RunContents& contents) {
         .Number(static_cast<std::uint64_t>(contents.units));
   }
   if (contents.secret) hasher.Bytes(std::as_bytes(std::span(contents.secret->bytes)));
+  if (!contents.choices.empty()) hasher.Text(contents.choices);
   return hasher.Finish();
 }
 
@@ -49,6 +51,13 @@ std::string TrainingText(const EnsembleOptions& options) {
   if (options.trainer.empty()) return options.train.Canonical();
   return fmt::format("{} seed={} {}", options.trainer_stays ? "worker" : "command",
                      options.train.seed, options.trainer);
+}
+
+std::string ChoicesText(const std::string& after_looking, double r, const std::string& reference) {
+  std::string text;
+  if (r > 0) text += fmt::format("declared r={} reference={}\n", HexText(r), reference);
+  if (!after_looking.empty()) text += fmt::format("after looking: {}\n", after_looking);
+  return text;
 }
 
 std::string ImportedText(const Digest& networks) {
@@ -110,17 +119,17 @@ Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
 
 Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& units,
                            const Architecture& architecture, const EnsembleOptions& options,
-                           const std::optional<Digest>& secret) {
+                           const std::optional<Digest>& secret, const std::string& choices) {
   if (options.members < 0 || options.members > std::ssize(units)) {
     return InvalidInput(
         fmt::format("the option members is {}, must be from 1 to the {} different units",
                     options.members, units.size()));
   }
-  StoreSpec spec{
-      architecture,
-      RunKey(2, {dataset.schema_digest, dataset.train_digest, dataset.train.rows(),
-                 std::ssize(units), architecture.Canonical(), TrainingText(options), secret}),
-      NetworkRows(units, options.members), dataset.train_order};
+  StoreSpec spec{architecture,
+                 RunKey(2, {dataset.schema_digest, dataset.train_digest, dataset.train.rows(),
+                            std::ssize(units), architecture.Canonical(), TrainingText(options),
+                            secret, choices}),
+                 NetworkRows(units, options.members), dataset.train_order};
   if (options.shard.count > static_cast<std::int64_t>(spec.rows.size())) {
     return InvalidInput(fmt::format("the option shard is {}/{}: more shards than the {} networks",
                                     options.shard.index, options.shard.count, spec.rows.size()));

@@ -17,6 +17,8 @@ struct RunContents {
   std::int64_t rows = 0, units = 0;
   std::string architecture, training;  // canonical
   std::optional<Digest> secret = {};   // of a private run
+  // ChoicesText: it changes no weights, but what the run promises. Empty: there are none.
+  std::string choices = {};
 };
 // `format`: of the manifest, 1 or 2. Format 1 knows neither rows nor units.
 Digest RunKey(int format, const RunContents& contents);
@@ -24,6 +26,11 @@ Digest RunKey(int format, const RunContents& contents);
 // How the networks come to be, in one fixed spelling: part of the run key. Requires: options.train
 // is resolved unless there is a trainer command.
 std::string TrainingText(const EnsembleOptions& options);
+// What was chosen beside the training: by looking at D (`after_looking`, in words), and the share r
+// that bounds are declared at with its reference (DeclaredBounds; r = 0: none are). A part of the
+// run key, so that a manifest that was edited, or a run that goes on with another choice, is not
+// taken for the same one.
+std::string ChoicesText(const std::string& after_looking, double r, const std::string& reference);
 std::string ImportedText(const Digest& networks);  // `networks`: of all rows and parameters
 bool IsImported(const std::string& training);
 
@@ -48,7 +55,7 @@ Status CheckData(const Dataset& dataset, const std::vector<Unit>& units,
 // options, as for TrainingText.
 Result<StoreSpec> WholeRun(const Dataset& dataset, const std::vector<Unit>& units,
                            const Architecture& architecture, const EnsembleOptions& options,
-                           const std::optional<Digest>& secret);
+                           const std::optional<Digest>& secret, const std::string& choices);
 
 std::string EncodeManifest(const Manifest& manifest);
 Result<Manifest> ParseManifest(std::string_view text, const std::string& source);

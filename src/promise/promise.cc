@@ -123,6 +123,11 @@ Promise PromiseOf(const Manifest& manifest, const Certificate* certificate,
         "(epsilon {}, delta {:.3g}) for each {}, against everything that clients see, any number "
         "of answers; of this one training",
         s.epsilon, s.delta, UnitWords(manifest));
+    if (const auto& total = manifest.population_total) {
+      promise.full_line_ += fmt::format(
+          "; all trainings on population {} together: at most (epsilon {}, delta {:.3g})",
+          manifest.population, total->epsilon, total->delta);
+    }
     if (!manifest.after_looking.empty()) {
       promise.full_line_ += fmt::format("; {} came from the data", manifest.after_looking);
     }

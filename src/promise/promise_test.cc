@@ -137,6 +137,17 @@ TEST(PromiseTest, ASchemaFromTheDataIsSaidToOperatorsAndToClients) {
   EXPECT_THAT(promise.PublicStatement(), HasSubstr("chosen after looking"));
 }
 
+TEST(PromiseTest, WhatAPopulationMayPayIsSaidBesideThisTraining) {
+  Manifest run = PrivateManifest();
+  EXPECT_THAT(PromiseOf(run, nullptr).Lines().front(), testing::EndsWith("of this one training"));
+  run.population = "clinic";
+  run.population_total = PrivacyTotal{2, 1e-5};
+  EXPECT_THAT(
+      PromiseOf(run, nullptr).Lines().front(),
+      HasSubstr("of this one training; all trainings on population clinic together: at most "
+                "(epsilon 2, delta 1e-05)"));
+}
+
 TEST(PromiseTest, RequireNamesWhatIsMissing) {
   const Promise full = PromiseOf(PrivateManifest(), nullptr);
   EXPECT_TRUE(full.Require(WantedPromise::kWhatever).ok());

@@ -123,6 +123,48 @@ TEST_F(AuditCommand, LabelsDoNotCoverTheDeployedGame) {
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colours in a pipe";
 }
 
+// A data folder that was made of a plain file: schema and split are made anew without the unit, and
+// the spatial guard is told apart as well. Where no plain file is known the audit says so.
+TEST_F(AuditCommand, TheDeployedGameBeginsWithThePlainFile) {
+  ASSERT_EQ(Run("data schema p/train.csv --label label --out d").code, 0);
+  ASSERT_EQ(Run("train --data d --out s --batch 8 --lr 0.2 --epochs 40 --arch 2x6").code, 0);
+  const Outcome bound = Run("bound s --time-limit 60s");
+  ASSERT_EQ(bound.code, 0) << bound;
+  const std::string audit = " --games deployed --attacks region --epsilon 0 --deployed 4 --json";
+  const auto notes_of = [](const Outcome& outcome) { return outcome.Json()["left_out"].dump(); };
+  const Outcome plain = Run("audit s --access scalar,spatial,exact" + audit);
+  ASSERT_EQ(plain.code, 0) << plain;
+  EXPECT_THAT(notes_of(plain), testing::Not(HasSubstr("held fixed")));
+  std::set<std::string> lost;
+  const nlohmann::json json = plain.Json();
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["world"], "deployed");
+    if (row["lost"] == true) lost.insert(row["access"]);
+  }
+  EXPECT_THAT(lost, testing::ElementsAre("exact", "scalar", "spatial"));
+  EXPECT_THAT(notes_of(Run("audit r --access scalar" + audit)),
+              HasSubstr("schema and split are held fixed: 'p' does not say of which plain file"));
+  WriteBytes(folder_ / "p/train.csv", ReadBytes(folder_ / "p/train.csv") + "0.5,0.5,1\n");
+  EXPECT_THAT(notes_of(Run("audit s --access scalar" + audit)), HasSubstr("is no longer the file"));
+}
+
+// The same over HTTP, with servers on both sides.
+TEST_F(AuditCommand, TheDeployedGameIsLostOverHttpToo) {
+  const Outcome outcome = Run(
+      "audit r --access scalar --games deployed --attacks region --epsilon 0,1 --deployed 6 --http "
+      "--json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  int lost = 0;
+  const nlohmann::json json = outcome.Json();
+  for (const auto& row : json["rows"]) {
+    if (row["access"] != "scalar over http") continue;
+    EXPECT_EQ(row["covered"], false);
+    EXPECT_GT(row["auc"], 0.9) << row;
+    ++lost;
+  }
+  EXPECT_EQ(lost, 2);
+}
+
 TEST_F(AuditCommand, OnlyTheNamedGamesArePlayed) {
   const auto worlds = [&](const std::string& games) {
     const Outcome outcome =

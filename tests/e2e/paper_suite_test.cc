@@ -1,4 +1,5 @@
 // tools/paper_suite on a tiny case: from rows to the table, stopped in between and gone on with.
+// tools/promise_table beside it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +55,30 @@ TEST_F(PaperSuite, GoesOnWhereItWasStopped) {
   EXPECT_EQ(again.code, 0);
   EXPECT_EQ(again.out, outcome.out);
   EXPECT_THAT(again.err, HasSubstr("report: done before"));
+}
+
+// tools/promise_table: every promise has its rows, and a second call repeats nothing.
+TEST_F(PaperSuite, PromisesStandSideBySide) {
+  const std::vector<std::string> arguments = {"--case",       "points:2x6:60:16",
+                                              "--data",       folder_.path(),
+                                              "--out",        folder_ / "t",
+                                              "--time-limit", "60s",
+                                              "--lucid",      LUCID_PROGRAM,
+                                              "--threads",    "1",
+                                              "--seeds",      "1"};
+  const RunOptions options{.program = LUCID_PROMISE_TABLE};
+  const Outcome outcome = RunLucid(arguments, options);
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  for (const char* row : {"| none: N, preset `paper` |", "| `labels`, `clipped`, exact |",
+                          "| `full`, with `labels` where proved, E = 0.2 |",
+                          "| DP-SGD, E = 1, the paper's constants |", "| ALIBI, E = 0.2 |"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(row));
+  }
+  EXPECT_EQ(ReadBytes(folder_ / "t/promises.md"), outcome.out);
+  const Outcome again = RunLucid(arguments, options);
+  EXPECT_EQ(again.out, outcome.out);
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(RunLucid({"--case", "points:2x6", "--out", folder_ / "t"}, options).code, 2);
 }
 
 // A result made by another command is none, and neither is what was made from it.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "support/command_test.h"
 
 namespace lucid::test {
@@ -130,6 +132,49 @@ TEST_F(PromiseCommands, TheDeployedGameIsHeldByAPrivateRun) {
     EXPECT_THAT(checks, testing::ElementsAre("replay", "contribution", "coins", "noise", "sigma",
                                              "draws", "bounds"));
   }
+}
+
+// Two servers for every guess, each on a run of its own with a secret of its own; the world without
+// the unit is made from the plain file.
+TEST_F(PromiseCommands, TheDeployedGameOverHttpIsHeldByAPrivateRun) {
+  ASSERT_EQ(Run("data schema p/train.csv --label label --out first").code, 0);
+  const std::string schema = ReadBytes(folder_ / "first/schema.csv"), mark = "declared = false";
+  ASSERT_NE(schema.find(mark), std::string::npos);
+  WriteBytes(folder_ / "signed.csv",
+             std::string(schema).replace(schema.find(mark), mark.size(), "declared = true"));
+  ASSERT_EQ(Run("data schema p/train.csv --label label --declared signed.csv --out d").code, 0);
+  const Outcome trained = Run(
+      "train --data d --out h --preset private --train-epsilon 1 --expected-rows 300 --arch 2x6 "
+      "--members 12");
+  ASSERT_EQ(trained.code, 0) << trained;
+  EXPECT_EQ(trained.out.find("after looking"), std::string::npos);
+  const Outcome outcome =
+      Run("audit h --access scalar --attacks gap,region --epsilon 0 --games deployed --deployed 6 "
+          "--http --json");
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const nlohmann::json json = outcome.Json();
+  EXPECT_EQ(json["left_out"].dump().find("held fixed"), std::string::npos) << json["left_out"];
+  std::set<std::string> played;
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["claimed"], 1);
+    EXPECT_EQ(row["holds"], true) << row;
+    if (row["attack"] == "gap") played.insert(row["access"]);
+  }
+  EXPECT_THAT(played, testing::ElementsAre("scalar", "scalar over http"));
+}
+
+// Whoever discards a run because of what it gave has looked.
+TEST_F(PromiseCommands, ARunThatReplacesAnotherWasChosenAfterLooking) {
+  const std::string train =
+      "train --data p --preset private --train-epsilon 1 --expected-rows 400 --arch 2x6 --members "
+      "2 ";
+  const Outcome second = Run(train + "--replaces r --out second");
+  ASSERT_EQ(second.code, 0) << second;
+  EXPECT_THAT(second.out, HasSubstr("the choice of this run instead of run "));
+  EXPECT_THAT(second.out, HasSubstr("chosen after looking"));
+  EXPECT_THAT(Run("report second --card --json").Json()["statement"].get<std::string>(),
+              HasSubstr("chosen after looking"));
+  EXPECT_EQ(Run(train + "--replaces nothing --out third").code, 2);
 }
 
 // A bound that was made by looking, and a secret that was not the run's, end an audit with 1.

@@ -60,6 +60,8 @@ struct InferredSchema {
   std::int64_t left_out = 0;           // rows whose class is missing or too few units have
   std::int64_t missing_cells = 0;      // of the columns that are used
   std::int64_t rows_with_missing = 0;  // that were left out: MissingCells::kDrop
+  // Which record of the file each training row is; 0: the first behind the header.
+  std::vector<std::int64_t> train_records;
 };
 
 // The rule, applied whatever a check says:
@@ -74,7 +76,8 @@ struct InferredSchema {
 //     no category is kept, if all but fewer than kUnitsToCount units have dates, or if its values
 //     are whole numbers that fewer than kUnitsToCount units share with another unit (an id);
 //   * a class is kept if kUnitsToCount units have it; rows of others are left out.
-// Writes schema.csv, train.csv and test.csv to `folder`. The schema's origin is kFromData where a
+// Writes schema.csv, train.csv and test.csv to `folder`, and source.csv, which says from what they
+// were made (lucid/data/data_source.h). The schema's origin is kFromData where a
 // row decided about anything that it says. Errors: as CSV; kMismatch names the
 // columns that a single unit decides and asks for their declaration; fewer than two classes;
 // missing cells with MissingCells::kRefuse; kIo.

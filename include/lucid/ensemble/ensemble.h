@@ -63,8 +63,9 @@ struct EnsembleOptions {
   // Private training. Where its secret is (empty: RUN/secret); made where there is none yet.
   std::string secret_file;
   bool seeded_noise = false;  // the secret comes from the seed: nothing is private
-  // If this is not empty, what this training costs is written into this file before the first step,
-  // together with the declared total when the file is made.
+  // Not empty: whose data this is. What a private training costs is written into this file before
+  // the first step, together with the declared total when the file is made. Of other trainings only
+  // its name counts, without folder and extension: the population whose budget answers spend.
   std::string population_file;
   std::optional<PrivacyTotal> population_total;
   // > 0: bounds are declared as so many times the median confidence of N over reference inputs.
@@ -128,6 +129,7 @@ struct Manifest {
   std::string data_directory;
   std::int64_t rows = 0;                         // of the training set
   std::string population;                        // whose budget it was charged to; "": no one's
+  std::optional<PrivacyTotal> population_total;  // what trainings on it may cost together
   std::int64_t max_rows = 0, rows_per_unit = 0;  // how it was loaded (LoadOptions)
   std::string unit = "row";  // what a member leaves out: a row, or a column's units
   std::int64_t units = 0;    // different ones: equal rows that are units of their own count once
@@ -147,7 +149,9 @@ struct Manifest {
   std::string training;                          // how: SGD options, a command, "imported ..."
   double train_accuracy = 0, test_accuracy = 0;  // test: NaN where there is no test file
   double seconds = 0;                            // of the process that finished it
-  Digest run_key;                                // of everything that determines the weights
+  // Of everything that determines the weights, and of what was chosen beside them: what was
+  // declared and what came from the data.
+  Digest run_key;
   Digest schema_digest, train_digest, test_digest, network_digest, ensemble_digest;
   Digest order_digest;  // of the training rows as they stood: what a row's number means
 };
