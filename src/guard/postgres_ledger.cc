@@ -399,6 +399,7 @@ Result<std::vector<LedgerName>> PostgresLedger::GuardKeys() {
   LUCID_ASSIGN(const PostgresRows rows,
                Read("SELECT name FROM lucid_ledger.guard_keys WHERE ledger = $1 ORDER BY name"));
   std::vector<LedgerName> keys;
+  keys.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) keys.push_back(LedgerNameOf(rows.Bytes(i, 0)));
   return keys;
 }
@@ -413,6 +414,7 @@ Result<std::vector<std::pair<LedgerName, std::int64_t>>> PostgresLedger::Servers
       const PostgresRows rows,
       Read("SELECT name, commits FROM lucid_ledger.servers WHERE ledger = $1 ORDER BY name"));
   std::vector<std::pair<LedgerName, std::int64_t>> servers;
+  servers.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     servers.emplace_back(LedgerNameOf(rows.Bytes(i, 0)), rows.Whole(i, 1));
   }
@@ -443,6 +445,7 @@ Result<std::vector<std::pair<std::string, LedgerStore::Account>>> PostgresLedger
                Read("SELECT name, id, spent, answers FROM lucid_ledger.accounts WHERE ledger = $1 "
                     "ORDER BY name"));
   std::vector<std::pair<std::string, Account>> accounts;
+  accounts.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     accounts.emplace_back(std::string(rows.Text(i, 0)),
                           Account{rows.Whole(i, 1), rows.Whole(i, 2), rows.Whole(i, 3)});
@@ -458,6 +461,7 @@ Result<std::vector<LedgerStore::Charge>> PostgresLedger::Charges(std::int64_t ac
                                     {PostgresValue::Of(account)}},
                                    std::chrono::minutes(10)));
   std::vector<Charge> charges;
+  charges.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     charges.push_back({LedgerNameOf(rows.Bytes(i, 0)), rows.Whole(i, 1)});
   }

@@ -599,11 +599,11 @@ Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker& worker, std::shared_ptr
   grpc::EnableDefaultHealthCheckService(true);
   std::unique_ptr<GrpcPort> port(new GrpcPort(std::make_unique<Impl>(worker, std::move(places))));
   Impl& impl = *port->impl_;
-  LUCID_ASSIGN(impl.listener, Listener::Open(worker.options().grpc, worker,
-                                             [&connections = impl.connections](StrandSocket socket,
-                                                                               std::string client) {
-                                               connections.Accept(std::move(socket), client);
-                                             }));
+  const auto accept = [&connections = impl.connections](StrandSocket socket,
+                                                        const std::string& client) {
+    connections.Accept(std::move(socket), client);
+  };
+  LUCID_ASSIGN(impl.listener, Listener::Open(worker.options().grpc, worker, accept));
   LUCID_TRY(impl.Build());
   return port;
 }
