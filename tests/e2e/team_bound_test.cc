@@ -56,8 +56,7 @@ TEST_F(TeamBoundTest, TheBoundsAndTheProofAreThoseOfOneProcess) {
 }
 
 TEST_F(TeamBoundTest, TheRunsOwnFilesAreThoseOfOneProcess) {
-  const std::string bound =
-      "bound run --threads 1 --spatial --spatial-limit 1h --leaves 200";
+  const std::string bound = "bound run --threads 1 --spatial --spatial-limit 1h --leaves 200";
   const char* const files[] = {"run/index.safetensors", "run/index.proof", "run/spatial.lucid",
                                "run/spatial.proof"};
   ASSERT_EQ(Run(bound).code, 0);
