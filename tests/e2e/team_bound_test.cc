@@ -56,8 +56,7 @@ TEST_F(TeamBoundTest, TheBoundsAndTheProofAreThoseOfOneProcess) {
 }
 
 TEST_F(TeamBoundTest, TheRunsOwnFilesAreThoseOfOneProcess) {
-  const std::string bound =
-      "bound run --threads 1 --spatial --spatial-limit 1h --leaves 200";
+  const std::string bound = "bound run --threads 1 --spatial --spatial-limit 1h --leaves 200";
   const char* const files[] = {"run/index.safetensors", "run/index.proof", "run/spatial.lucid",
                                "run/spatial.proof"};
   ASSERT_EQ(Run(bound).code, 0);
@@ -134,8 +133,9 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   WriteBytes(folder_ / "wide/train.csv", names + "label\n" + rows);
   ASSERT_EQ(
       Run("train --data wide --arch 2x24 --batch 20 --epochs 60 --seed 3 --out wide-run").code, 0);
-  const std::string bound = "bound wide-run --gap 0.05 --threads 1 ";
-  const Outcome alone = Run(bound + "--out alone");
+  const std::string bound = "bound wide-run --gap 0.1 --threads 1 ";
+  const Outcome alone =
+      RunLucid(Words(bound + "--out alone"), {.folder = folder_.path(), .timeout = 300});
   ASSERT_EQ(alone.code, 0) << alone;
   const std::string folder = fs::canonical(folder_.path());
   std::mt19937 random(std::random_device{}());
@@ -170,7 +170,7 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   const nlohmann::json whole = ReadJson(folder_ / "alone"), resumed = ReadJson(folder_ / "killed");
   for (std::size_t c = 0; c < 2; ++c) {
     const double upper = whole["classes"][c]["beta_upper"];
-    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.06 * upper);
+    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.12 * upper);
     EXPECT_EQ(resumed["classes"][c]["status"], "gap");
   }
   const Outcome checked = RunLucid(Words("killed --run wide-run"),
