@@ -137,6 +137,7 @@ Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& a
                                      session.Progress(), session.stop));
   audit.command = session.arguments;
   for (const std::string& line : audit.left_out) session.Say("left out: " + line);
+  for (const std::string& line : audit.notes) session.Say(line);
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kAuditFile);
   LUCID_TRY(WriteFileAtomically(path, AuditJson(audit)));
   LUCID_TRY(session.json

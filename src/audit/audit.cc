@@ -144,6 +144,7 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   audit.left_out = std::move(unchecked);
   const std::vector<std::string>& left_out = auditor.record().left_out;
   audit.left_out.insert(audit.left_out.end(), left_out.begin(), left_out.end());
+  audit.notes = auditor.record().notes;
   return audit;
 }
 

@@ -184,7 +184,7 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
         return Ok();
       }));
   if (refused_ > 0) {
-    LeaveOut(
+    Note(
         "deployed: without some units the rule of the schema refuses the plain file; there the "
         "schema is held fixed");
   }
@@ -196,13 +196,16 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
 void DeployedGame::LeaveOut(const std::string& line) {
   if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
 }
+void DeployedGame::Note(const std::string& line) {
+  if (!std::ranges::count(record_.notes, line)) record_.notes.push_back(line);
+}
 
 Status DeployedGame::FindPlain() {
   if (plain_) return Ok();
   LUCID_ASSIGN(plain_,
                FindPlainFile(scene_.ensemble.manifest(), PathIn(scene_.options.scratch, "plain")));
   if (!plain_->source) {
-    LeaveOut(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
+    Note(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
   }
   return Ok();
 }

@@ -160,6 +160,7 @@ struct Audit {
   std::vector<AuditCheck> checks;       // of a private run
   std::vector<AuditRow> rows;
   std::vector<std::string> left_out;  // one line each
+  std::vector<std::string> notes;     // the same of how games were played
 
   bool Holds() const;  // every row and every check
 };
