@@ -27,6 +27,7 @@ constexpr char kDropped = 'C';   // leader: the job that nobody waits for any mo
 constexpr char kStopped = 'S';   // helper: it was told to stop
 constexpr char kFinished = 'F';  // leader: no more tasks
 
+constexpr std::uint64_t kNoJob = 0;  // a team's first job is number 1
 constexpr std::int64_t kMostInBlock = 64;
 // A thread without a task looks again after so long whether one came up.
 constexpr auto kUntilMore = std::chrono::microseconds(200);
@@ -55,8 +56,7 @@ ByteCursor Behind(const TeamMessage& message) {
 
 }  // namespace
 
-// ---- leader
-// ---------------------------------------------------------------------------------------
+// ---- leader -------------------------------------------------------------------------------------
 
 // The tasks of one call of Run. Every task is taken once, by a thread here or into a block.
 struct TaskTeam::Round {
@@ -281,8 +281,7 @@ Status DoTasks(TaskTeam* team, TeamTasks tasks,
   return all ? Ok() : Status(Interrupted("stopped on request"));
 }
 
-// ---- helper
-// ---------------------------------------------------------------------------------------
+// ---- helper -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -336,13 +335,15 @@ class Desk {
   void Drop(std::uint64_t job) {
     if (job == job_) Drop();
   }
-  // Nobody waits for anything any more. Returns when no task is being done.
+  // Nobody waits for anything any more. Returns when no task is being done. The next block begins a
+  // job, whatever its number: another leader's team counts its jobs anew.
   void Drop() {
     dropped_.request_stop();
     std::unique_lock lock(mutex_);
     busy_ -= static_cast<int>(waiting_.size());
     waiting_.clear();
     finished_.wait(lock, [this] { return busy_ == 0; });
+    job_ = kNoJob;
   }
 
  private:
@@ -380,7 +381,7 @@ class Desk {
 
   Team& team_;
   const TeamService& service_;
-  std::uint64_t job_ = 0;
+  std::uint64_t job_ = kNoJob;
   std::stop_source dropped_;   // changes only while no task is being done
   std::atomic<int> busy_ = 0;  // blocks that wait or are worked on
   std::mutex mutex_;
