@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kUsualPairs = 24;  // of services or networks that games make anew
 
 struct AuditArguments {
-  std::string run, out, mechanism = "paper", url, api_key_file;
+  std::string run, out, mechanism = "paper", url, api_key_file, ledger;
   std::string reference;
   std::vector<std::string> attacks = {"all"}, accesses, games;
   bool http = false;
@@ -83,6 +83,7 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   LUCID_ASSIGN(options.mechanism, MechanismNamed(arguments.mechanism));
   options.seed = session.seed;
   options.threads = session.threads;
+  options.team = session.team.get();
   if (!arguments.url.empty()) {
     options.url = UrlAuditOptions{arguments.url, ""};
     if (!arguments.api_key_file.empty()) {
@@ -97,14 +98,30 @@ Result<AuditOptions> OptionsOf(const Session& session, const AuditArguments& arg
   if (arguments.connections != 1 && !arguments.http) {
     return InvalidInput("--connections: it goes with --http");
   }
+  if (!arguments.ledger.empty() && !arguments.http) {
+    return InvalidInput("--ledger: it goes with --http");
+  }
   return options;
 }
 
+// The part of a process that is not rank 0.
+Result<ExitCode> HelpAuditCommand(const Session& session, const AuditArguments& arguments) {
+  LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
+  LUCID_ASSIGN(const Dataset dataset, LoadRunData(opened.manifest));
+  LUCID_ASSIGN(const auto scratch, ScratchFolder::Make());
+  LUCID_TRY(HelpAudit(arguments.run, dataset.train, dataset.test, scratch->path(), *session.team,
+                      session.threads, session.stop));
+  return kDone;
+}
+
 Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& arguments) {
+  if (!session.Speaks()) return HelpAuditCommand(session, arguments);
   LUCID_ASSIGN(AuditOptions options, OptionsOf(session, arguments));
   std::unique_ptr<ScratchFolder> scratch;
-  if (arguments.http)
-    options.http = HttpAuditOptions{arguments.latency_floor, arguments.connections};
+  if (arguments.http) {
+    options.http =
+        HttpAuditOptions{arguments.latency_floor, arguments.connections, arguments.ledger};
+  }
   if (arguments.http || options.deployed > 0) {
     LUCID_ASSIGN(scratch, ScratchFolder::Make());
     options.scratch = scratch->path();
@@ -120,6 +137,7 @@ Result<ExitCode> RunAuditCommand(const Session& session, const AuditArguments& a
                                      session.Progress(), session.stop));
   audit.command = session.arguments;
   for (const std::string& line : audit.left_out) session.Say("left out: " + line);
+  for (const std::string& line : audit.notes) session.Say(line);
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kAuditFile);
   LUCID_TRY(WriteFileAtomically(path, AuditJson(audit)));
   LUCID_TRY(session.json
@@ -136,7 +154,7 @@ void AddAuditCommand(CLI::App& root, Session& session) {
       root, session, "audit", "Attacks guarded and unguarded access: does it hold what it claims?",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
       "run && lucid bound run && lucid audit run",
-      [&session, arguments] { return RunAuditCommand(session, *arguments); });
+      [&session, arguments] { return RunAuditCommand(session, *arguments); }, Processes::kSeveral);
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command
       ->add_option("--attacks", arguments->attacks,
@@ -186,6 +204,9 @@ void AddAuditCommand(CLI::App& root, Session& session) {
               "With --http: time the servers with this floor, too, e.g. 2ms");
   command->add_option("--connections", arguments->connections,
                       "With --http: connections that ask at once while one of them is timed");
+  command->add_option("--ledger", arguments->ledger,
+                      "With --http: make and charge a ledger here (postgresql://...), not in a "
+                      "file");
   command->add_option(
       "--url", arguments->url,
       "Attack this server (http://HOST:PORT) with the run's rows, and nothing else");

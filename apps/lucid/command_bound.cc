@@ -216,14 +216,10 @@ std::vector<std::string> Advice(const std::string& run, const Manifest& manifest
 Result<ExitCode> RunBound(const Session& session, const BoundArguments& arguments) {
   if (!session.Speaks()) {
     LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run));
-    LUCID_TRY(HelpBounds(ensemble, *session.team, session.threads, session.stop));
+    LUCID_TRY(HelpCertify(ensemble, *session.team, session.threads, session.stop));
     return kDone;
   }
   LUCID_ASSIGN(CertifyOptions options, OptionsOf(session, arguments));
-  if (session.team != nullptr && session.team->size() > 1 &&
-      arguments.engine == NameOf(Engine::kMilp)) {
-    return InvalidInput("--engine milp works in one process: start it without mpirun");
-  }
   options.bound().team = session.team.get();
   const std::string path = GivenOrInRun(arguments.out, arguments.run, kCertificateFile);
   options.bound().journal = JournalPath(path);

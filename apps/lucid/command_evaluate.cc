@@ -85,13 +85,28 @@ Result<EvaluationOptions> OptionsOf(const Session& session, const EvaluateArgume
   options.recipe = arguments.recipe == "default";
   if (arguments.seeded_noise) options.noise_seed = session.seed;
   options.threads = session.threads;
+  options.team = session.team.get();
   return options;
 }
 
+// The part of a process that is not rank 0.
+Result<ExitCode> HelpEvaluateCommand(const Session& session, const EvaluateArguments& arguments) {
+  LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
+  const Result<Dataset> dataset = LoadRunData(opened.manifest);
+  const bool there = dataset.ok() && dataset->train_digest == opened.manifest.train_digest;
+  LUCID_TRY(HelpEvaluate(arguments.run, there ? &dataset->train : nullptr, *session.team,
+                         session.threads, session.stop));
+  return kDone;
+}
+
 Result<ExitCode> RunEvaluate(const Session& session, const EvaluateArguments& arguments) {
+  if (!session.Speaks()) return HelpEvaluateCommand(session, arguments);
   LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(arguments.run));
   SayAdjacency(session, opened.manifest);
   LUCID_ASSIGN(const EvaluationOptions options, OptionsOf(session, arguments, opened.manifest));
+  if (options.team != nullptr && options.team->size() > 1 && !options.SharesWork()) {
+    session.Say("these methods have nothing to share: rank 0 does all of it");
+  }
   const bool needs_training = options.methods.empty() ||
                               std::ranges::count(options.methods, Method::kDpSgd) > 0 ||
                               std::ranges::count(options.methods, Method::kAlibi) > 0;
@@ -169,7 +184,7 @@ void AddEvaluateCommand(CLI::App& root, Session& session) {
       root, session, "evaluate", "Accuracy and access time of every guard and baseline on a run",
       "lucid data synth2d --rows 40 --out points && lucid train --data points --arch 2x10 --out "
       "run && lucid bound run && lucid evaluate run",
-      [&session, arguments] { return RunEvaluate(session, *arguments); });
+      [&session, arguments] { return RunEvaluate(session, *arguments); }, Processes::kSeveral);
   command->add_option("run", arguments->run, "Folder of the run")->required();
   command->add_option("--test", arguments->test,
                       "Rows to measure accuracy with (default: those of the run's data folder)");

@@ -144,18 +144,6 @@ std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
   return best;
 }
 
-Table WithoutUnitOf(const Table& table, std::int64_t row) {
-  Table rest;
-  rest.features = table.features;
-  for (std::int64_t i = 0; i < table.rows(); ++i) {
-    if (i == row || (table.has_units() && table.unit_ids[i] == table.unit_ids[row])) continue;
-    rest.x.insert(rest.x.end(), table.row(i).begin(), table.row(i).end());
-    rest.y.push_back(table.y[i]);
-    if (table.has_units()) rest.unit_ids.push_back(table.unit_ids[i]);
-  }
-  return rest;
-}
-
 bool CanPlay(AuditAttack attack, const Subject& subject) {
   if (attack == AuditAttack::kRegion) return !subject.telling.empty();
   return !NeedsDisagreements(attack) || !subject.disagreements.empty();

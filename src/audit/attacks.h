@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_fields.h"
 #include "evaluation/labels.h"
 #include "lucid/audit/audit.h"
 #include "random/stream.h"
@@ -17,6 +18,10 @@ struct Disagreement {
   std::vector<float> x;
   std::int32_t label = 0;  // N's
 };
+void Fields(auto& io, Is<Disagreement> auto& point) {
+  io.Numbers(point.x);
+  io(point.label);
+}
 
 // An input that two services answer with different probabilities.
 struct TellingInput {
@@ -38,9 +43,6 @@ struct Subject {
 std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
                                             const NetworkLabels& without, const Table& train,
                                             std::int64_t count, Stream& stream);
-
-// The table without the unit of a row.
-Table WithoutUnitOf(const Table& table, std::int64_t row);
 
 // The answer to one query; kRefused: the access refuses the input. Errors end the attack.
 using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;

@@ -9,6 +9,12 @@
 
 #include "audit/auditor.h"
 #include "audit/private_checks.h"
+#include "audit/recertified.h"
+#include "audit/reduced_world.h"
+#include "audit/white_box.h"
+#include "base/parallel.h"
+#include "base/task_team.h"
+#include "evaluation/study_team.h"
 #include "lucid/base/version.h"
 #include "lucid/certificate/guards_digest.h"
 #include "lucid/data/units.h"
@@ -109,6 +115,8 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   if (!IsDigestOf(train, ensemble.manifest().train_digest)) {
     return Mismatch("the training rows are not those of the run: their digests differ");
   }
+  LUCID_ASSIGN(const auto helpers, GatherForStudy(options.team, ensemble.manifest(), stop));
+  if (helpers) stop = helpers->stop();
   Audit audit;
   std::vector<std::string> unchecked;
   const bool white_box =
@@ -118,8 +126,8 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
                  CheckPrivateRun(run, {ensemble.manifest(), ensemble.network()}, train,
                                  options.reference, unchecked, progress, stop));
   }
-  LUCID_ASSIGN(Auditor auditor,
-               Auditor::Create(run, ensemble, train, test, options, progress, std::move(stop)));
+  LUCID_ASSIGN(Auditor auditor, Auditor::Create(run, ensemble, train, test, options, helpers.get(),
+                                                progress, std::move(stop)));
   LUCID_TRY(options.url ? auditor.AttackUrl() : auditor.AttackAll());
   const auto claims = std::ranges::count_if(
       auditor.record().rows, [](const AuditRow& row) { return !std::isnan(row.claimed); });
@@ -136,7 +144,75 @@ Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& 
   audit.left_out = std::move(unchecked);
   const std::vector<std::string>& left_out = auditor.record().left_out;
   audit.left_out.insert(audit.left_out.end(), left_out.begin(), left_out.end());
+  audit.notes = auditor.record().notes;
   return audit;
+}
+
+namespace {
+
+// What a helper does of an audit's lists.
+class AuditHelper {
+ public:
+  AuditHelper(const std::string& run, const Ensemble& ensemble, const Table& train,
+              const Table& test, const std::string& scratch, int threads)
+      : ensemble_(ensemble),
+        train_(train),
+        test_(test),
+        scratch_(scratch),
+        threads_(threads),
+        study_(run, ensemble.manifest(), &train, threads) {}
+
+  Status Begin(std::string_view topic, std::stop_token nobody_waits) {
+    topic_ = topic;
+    nobody_waits_ = nobody_waits;
+    white_box_ = WhiteBoxTopic::Read(topic);
+    if (white_box_ && white_box_->rows != TableDigest(test_)) {
+      return Mismatch("the run's test rows here are not those of the leader");
+    }
+    if (StudyHelper::Serves(topic)) return study_.Begin(topic, std::move(nobody_waits));
+    const bool known = white_box_ || topic == kDisagreementTopic || topic == kRecertifiedTopic ||
+                       topic == kReducedWorldTopic;
+    return known ? Ok() : Status(InternalError("the leader's tasks are not known here"));
+  }
+  Status Answer(ByteCursor& in, int worker, std::string& out) const {
+    if (white_box_) return AnswerLabelChanges(ensemble_, white_box_->domain, test_, in, out);
+    if (topic_ == kDisagreementTopic) return AnswerDisagreements(ensemble_, train_, in, out);
+    if (topic_ == kRecertifiedTopic) {
+      return AnswerNoisedWithoutRow(ensemble_, nobody_waits_, in, out);
+    }
+    if (topic_ == kReducedWorldTopic) {
+      return AnswerReducedWorld(ensemble_.manifest(), train_, scratch_, threads_, nobody_waits_, in,
+                                out);
+    }
+    return study_.Answer(in, worker, out);
+  }
+
+ private:
+  const Ensemble& ensemble_;
+  const Table &train_, &test_;
+  const std::string& scratch_;
+  const int threads_;
+  StudyHelper study_;
+  std::string topic_;
+  std::stop_token nobody_waits_;
+  std::optional<WhiteBoxTopic> white_box_;  // where the topic is that
+};
+
+}  // namespace
+
+Status HelpAudit(const std::string& run, const Table& train, const Table& test,
+                 const std::string& scratch, Team& team, int threads, std::stop_token stop) {
+  LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(run));
+  if (!IsDigestOf(train, ensemble.manifest().train_digest)) {
+    return Mismatch("the training rows are not those of the run: their digests differ");
+  }
+  AuditHelper helper(run, ensemble, train, test, scratch, EffectiveThreads(threads));
+  const TeamService service{
+      [&](std::string_view topic, std::stop_token nobody_waits) {
+        return helper.Begin(topic, std::move(nobody_waits));
+      },
+      [&](ByteCursor& in, int worker, std::string& out) { return helper.Answer(in, worker, out); }};
+  return HelpTaskTeam(team, SubjectOfStudy(ensemble.manifest()), threads, service, std::move(stop));
 }
 
 }  // namespace lucid

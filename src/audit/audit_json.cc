@@ -76,6 +76,7 @@ std::string AuditJson(const Audit& audit) {
                             {"welch_t", NumberOrNull(row.welch_t)}});
   }
   json["left_out"] = audit.left_out;
+  json["notes"] = audit.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -89,6 +90,7 @@ Result<Audit> ParseAudit(std::string_view text, const std::string& source) {
   audit.run_key = fields.Sha256("/run_key");
   if (json.contains("guards")) audit.guards_digest = fields.Sha256("/guards");
   audit.left_out = fields.Texts("/left_out");
+  if (json.contains("notes")) audit.notes = fields.Texts("/notes");
   for (std::size_t k = 0; k < fields.List("/checks").size(); ++k) {
     const std::string at = fmt::format("/checks/{}/", k);
     audit.checks.push_back({fields.Text(at + "check"), fields.Text(at + "claim"),

@@ -25,6 +25,7 @@ Audit SomeAudit() {
   audit.rows = {row};
   audit.checks = {{"replay", "to the bit", "3 differ", false}};
   audit.left_out = {"the exact guard"};
+  audit.notes = {"the schema is held fixed"};
   return audit;
 }
 

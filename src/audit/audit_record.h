@@ -16,7 +16,7 @@ class AuditRecord {
   explicit AuditRecord(const AuditScene& scene) : scene_(scene) {}
 
   std::vector<AuditRow> rows;
-  std::vector<std::string> left_out;
+  std::vector<std::string> left_out, notes;
 
   // A row of `method` without figures, with what is claimed.
   AuditRow NewRow(AuditAttack attack, std::string access, Method method, std::optional<World> world,

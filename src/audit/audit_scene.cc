@@ -1,14 +1,28 @@
 #include "audit/audit_scene.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
+#include "base/byte_fields.h"
+
 namespace lucid {
+
+void Fields(auto& io, Is<DisagreementQuestion> auto& question) {
+  io(question.member, question.count, question.seed);
+}
+
 namespace {
 
 // How often a target is asked with new keys where one guess costs one query.
 constexpr std::int64_t kKeys = 8;
 constexpr std::int64_t kTimedInputs = 200;  // of each kind, at most
+
+std::vector<Disagreement> Find(const NetworkLabels& network, const NetworkLabels& without,
+                               const Table& train, const DisagreementQuestion& question) {
+  Stream stream(question.seed, "disagreements", static_cast<std::uint64_t>(question.member));
+  return FindDisagreements(network, without, train, question.count, stream);
+}
 
 }  // namespace
 
@@ -68,6 +82,62 @@ TimedInputs AuditScene::InputsFor(const Guard& guard) const {
   inputs.noised.resize(count);
   inputs.others.resize(count);
   return inputs;
+}
+
+Status FindAllDisagreements(AuditScene& scene) {
+  std::mutex mutex;
+  const std::int64_t count = std::ssize(scene.targets);
+  std::int64_t done = 0;
+  const auto target = [&](std::int64_t i) -> AuditTarget& {
+    return scene.targets[static_cast<std::size_t>(i)];
+  };
+  const auto question = [&](std::int64_t i) {
+    return DisagreementQuestion{target(i).member, scene.options.duplicates, scene.options.seed};
+  };
+  const auto keep = [&](std::int64_t i, std::vector<Disagreement> found) {
+    const std::lock_guard lock(mutex);
+    target(i).disagreements = std::move(found);
+    if (scene.progress) scene.progress({"looking for disagreements", "rows", ++done, count});
+  };
+  TeamTasks tasks;
+  tasks.topic = kDisagreementTopic;
+  tasks.count = count;
+  tasks.ask = [&](std::int64_t i, std::string& out) {
+    BytesOut io(out);
+    const DisagreementQuestion asked = question(i);
+    io(asked);
+  };
+  tasks.take = [&](std::int64_t i, ByteCursor& in) {
+    BytesIn io(in);
+    std::vector<Disagreement> found;
+    List(io, found);
+    io.Require(std::ranges::all_of(found, [&](const Disagreement& point) {
+      return std::ssize(point.x) == scene.train.features;
+    }));
+    if (io.ok()) keep(i, std::move(found));
+    return io.ok();
+  };
+  const auto here = [&](std::int64_t i, int) -> Status {
+    LUCID_ASSIGN(const NetworkLabels network, NetworkLabels::Of(scene.ensemble.network()));
+    keep(i, Find(network, target(i).without, scene.train, question(i)));
+    return Ok();
+  };
+  return DoTasks(scene.team, std::move(tasks), here, scene.options.threads, scene.stop);
+}
+
+Status AnswerDisagreements(const Ensemble& ensemble, const Table& train, ByteCursor& in,
+                           std::string& out) {
+  BytesIn io(in);
+  DisagreementQuestion question;
+  io(question);
+  io.Require(question.member >= 0 && question.member < ensemble.members());
+  if (!io.ok()) return InternalError("a task of the leader is damaged");
+  LUCID_ASSIGN(const NetworkLabels network, NetworkLabels::Of(ensemble.network()));
+  LUCID_ASSIGN(const NetworkLabels without, NetworkLabels::Of(ensemble.Member(question.member)));
+  const std::vector<Disagreement> found = Find(network, without, train, question);
+  BytesOut answer(out);
+  List(answer, found);
+  return Ok();
 }
 
 }  // namespace lucid

@@ -6,11 +6,14 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/access.h"
 #include "audit/attacks.h"
 #include "audit/games.h"
+#include "base/bytes.h"
+#include "base/task_team.h"
 #include "lucid/audit/audit.h"
 #include "lucid/ensemble/ensemble.h"
 
@@ -34,6 +37,7 @@ struct AuditScene {
   const AuditOptions& options;
   const ProgressCallback& progress;
   std::stop_token stop;
+  TaskTeam* team;         // processes that share lists of tasks, or null
   NetworkLabels network;  // N
   std::vector<AuditTarget> targets;
 
@@ -50,5 +54,20 @@ struct AuditScene {
   // noise.
   TimedInputs InputsFor(const Guard& guard) const;
 };
+
+// What one member's search for disagreements is asked.
+struct DisagreementQuestion {
+  std::int64_t member = 0;
+  std::int64_t count = 0;
+  std::uint64_t seed = 0;
+};
+inline constexpr std::string_view kDisagreementTopic = "audit: disagreements";
+
+// Fills in the disagreements of all targets, whose members are set. Errors: kInterrupted; of a
+// team.
+Status FindAllDisagreements(AuditScene& scene);
+// A helper's part: reads a question and writes the answer.
+Status AnswerDisagreements(const Ensemble& ensemble, const Table& train, ByteCursor& in,
+                           std::string& out);
 
 }  // namespace lucid

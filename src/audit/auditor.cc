@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "audit/http_client.h"
 #include "audit/recertified.h"
 #include "base/files.h"
-#include "base/parallel.h"
 #include "evaluation/guard_files.h"
+#include "evaluation/study_team.h"
 #include "evaluation/trained_baselines.h"
-#include "lucid/baselines/private_training.h"
 
 namespace lucid {
 namespace {
@@ -35,26 +33,30 @@ Auditor::Auditor(std::unique_ptr<AuditScene> scene)
 
 Result<Auditor> Auditor::Create(const std::string& run, const Ensemble& ensemble,
                                 const Table& train, const Table& test, const AuditOptions& options,
-                                const ProgressCallback& progress, std::stop_token stop) {
+                                TaskTeam* team, const ProgressCallback& progress,
+                                std::stop_token stop) {
   if (test.rows() > 0 && test.features != train.features) {
     return InvalidInput(
         fmt::format("test rows of {} features, the run has {}", test.features, train.features));
   }
   LUCID_ASSIGN(NetworkLabels network, NetworkLabels::Of(ensemble.network()));
-  auto scene = std::make_unique<AuditScene>(AuditScene{
-      run, ensemble, train, test, options, progress, std::move(stop), std::move(network), {}});
+  auto scene = std::make_unique<AuditScene>(AuditScene{run,
+                                                       ensemble,
+                                                       train,
+                                                       test,
+                                                       options,
+                                                       progress,
+                                                       std::move(stop),
+                                                       team,
+                                                       std::move(network),
+                                                       {}});
   const std::int64_t count = std::min(options.targets, ensemble.members());
   for (std::int64_t i = 0; i < count; ++i) {
-    if (scene->stop.stop_requested()) return Interrupted("stopped on request");
     const std::int64_t member = i * ensemble.members() / count;  // evenly spaced
     LUCID_ASSIGN(NetworkLabels without, NetworkLabels::Of(ensemble.Member(member)));
-    Stream stream(options.seed, "disagreements", static_cast<std::uint64_t>(member));
-    auto disagreements =
-        FindDisagreements(scene->network, without, train, options.duplicates, stream);
-    scene->targets.push_back(
-        {member, ensemble.RowOf(member), std::move(without), std::move(disagreements)});
-    if (progress) progress({"looking for disagreements", "rows", i + 1, count});
+    scene->targets.push_back({member, ensemble.RowOf(member), std::move(without), {}});
   }
+  LUCID_TRY(FindAllDisagreements(*scene));
   return Auditor(std::move(scene));
 }
 
@@ -149,9 +151,9 @@ Status Auditor::WeighInProcess(AuditedAccess& access, Method method, double epsi
         if (bound.witness) witnesses.push_back(*bound.witness);
       }
     }
-    LUCID_ASSIGN(white_box_,
-                 FindLabelChanges(scene_->ensemble, domain, known, witnesses, scene_->test,
-                                  scene_->options.seed, scene_->options.threads, scene_->stop));
+    LUCID_ASSIGN(white_box_, FindLabelChanges(scene_->ensemble, domain, known, witnesses,
+                                              scene_->test, scene_->options.seed, scene_->team,
+                                              scene_->options.threads, scene_->stop));
   }
   record_->rows.push_back(
       WeighAnswers(*white_box_, access,
@@ -169,7 +171,8 @@ Status Auditor::AttackOverHttp(Method method, double epsilon) {
                                   .epsilon = epsilon,
                                   .scratch = scene_->options.scratch,
                                   .latency_floor = 0,
-                                  .connections = scene_->options.http->connections};
+                                  .connections = scene_->options.http->connections,
+                                  .ledger = scene_->options.http->ledger};
   LUCID_ASSIGN(HttpWorlds worlds, OpenWorlds(options));
   const Oracle deployed = [&](std::span<const float> x) { return worlds.AskDeployed(x); };
   for (const AuditAttack attack : kGames) {
@@ -260,9 +263,10 @@ Status Auditor::AttackTrained(Method method) {
   EvaluationOptions evaluation;
   evaluation.epsilons = scene_->options.epsilons;
   evaluation.threads = scene_->options.threads;
-  LUCID_ASSIGN(const auto baselines, TrainBaselines(scene_->run, scene_->ensemble.manifest(),
-                                                    scene_->train, method == Method::kDpSgd,
-                                                    evaluation, scene_->progress, scene_->stop));
+  LUCID_ASSIGN(const auto baselines,
+               TrainBaselines(scene_->run, scene_->ensemble.manifest(), scene_->train,
+                              method == Method::kDpSgd, evaluation, scene_->team, scene_->progress,
+                              scene_->stop));
   for (std::size_t k = 0; k < baselines.size(); ++k) {
     const double epsilon = EpsilonOfBaseline(evaluation, scene_->options.epsilons[k]);
     std::vector<NetworkLabels> networks;
@@ -286,37 +290,31 @@ Status Auditor::AttackTrained(Method method) {
 Result<std::vector<Auditor::Pair>> Auditor::Retrain(Method method, double epsilon) const {
   LUCID_ASSIGN(const TrainOptions train,
                TrainOptions::FromCanonical(scene_->ensemble.manifest().training));
-  const Architecture& architecture = scene_->ensemble.network().architecture;
-  const auto one = [&](const Table& table) -> Result<NetworkLabels> {
-    if (method == Method::kAlibi) {
-      LUCID_ASSIGN(const Network network,
-                   TrainAlibi(architecture, table, {train, epsilon, {}}, scene_->stop));
-      return NetworkLabels::Of(network);
-    }
-    DpSgdOptions options{.train = train, .epsilon = epsilon};
-    LUCID_ASSIGN(const DpSgdNetwork trained,
-                 TrainDpSgd(architecture, table, options, scene_->stop));
-    return NetworkLabels::Of(trained.network);
-  };
   const std::int64_t count = std::min(scene_->options.retrained, std::ssize(scene_->targets));
-  std::vector<std::optional<Pair>> trained(static_cast<std::size_t>(count));
-  std::mutex mutex;
+  std::vector<PrivateTraining> trainings;  // with a row, and without it
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t target = i * std::ssize(scene_->targets) / count;
+    for (const std::int64_t without : {std::int64_t{-1}, scene_->targets[target].row}) {
+      trainings.push_back(
+          {method == Method::kDpSgd, {.train = train, .epsilon = epsilon}, without});
+    }
+  }
+  std::vector<std::optional<NetworkLabels>> trained(trainings.size());
   std::int64_t done = 0;
-  LUCID_TRY(
-      ParallelFor(count, scene_->options.threads, scene_->stop, [&](std::int64_t i, int) -> Status {
-        const std::int64_t target = i * std::ssize(scene_->targets) / count;
-        LUCID_ASSIGN(NetworkLabels with, one(scene_->train));
-        LUCID_ASSIGN(NetworkLabels without,
-                     one(WithoutUnitOf(scene_->train, scene_->targets[target].row)));
-        trained[i].emplace(Pair{std::move(with), std::move(without)});
-        const std::lock_guard lock(mutex);
-        if (scene_->progress)
-          scene_->progress({"training pairs", "pairs", ++done, count, 0, NameOf(method)});
-        return Ok();
-      }));
+  const auto keep = [&](std::int64_t i, const TrainedBaseline& baseline) -> Status {
+    LUCID_ASSIGN(trained[static_cast<std::size_t>(i)], NetworkLabels::Of(baseline.network));
+    if (scene_->progress) {
+      scene_->progress(
+          {"training pairs", "networks", ++done, 2 * count, 0, std::string(NameOf(method))});
+    }
+    return Ok();
+  };
+  LUCID_TRY(TrainPrivately(scene_->ensemble.network().architecture, scene_->train, trainings,
+                           scene_->team, scene_->options.threads, scene_->stop, keep));
   std::vector<Pair> pairs;
-  pairs.reserve(trained.size());
-  for (auto& pair : trained) pairs.push_back(*std::move(pair));
+  for (std::size_t i = 0; i < trained.size(); i += 2) {
+    pairs.push_back({*std::move(trained[i]), *std::move(trained[i + 1])});
+  }
   return pairs;
 }
 
@@ -349,7 +347,8 @@ Status Auditor::AttackRecertified(AuditedAccess& access, double epsilon) {
     points.push_back({scene_->targets[t].member, scene_->targets[t].disagreements.front().x});
   }
   LUCID_ASSIGN(const std::vector<bool> noised,
-               NoisedWithoutRow(scene_->ensemble, points, scene_->progress, scene_->stop));
+               NoisedWithoutRow(scene_->ensemble, points, scene_->team, scene_->options.threads,
+                                scene_->progress, scene_->stop));
   const auto oracle = [&](std::int64_t target, Side side) -> Oracle {
     return [&, target, side](std::span<const float> x) {
       if (side == Side::kIn) return access.Ask(scene_->network, x);

@@ -27,7 +27,8 @@ class Auditor {
   // Picks the targets and looks for disagreements. Errors: kInterrupted.
   static Result<Auditor> Create(const std::string& run, const Ensemble& ensemble,
                                 const Table& train, const Table& test, const AuditOptions& options,
-                                const ProgressCallback& progress, std::stop_token stop);
+                                TaskTeam* team, const ProgressCallback& progress,
+                                std::stop_token stop);
 
   // Every access that options name, at every epsilon. Errors: as RunAudit.
   Status AttackAll();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <mutex>
+#include <set>
 
 #include "audit/http_worlds.h"
 #include "audit/reduced_world.h"
@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "baselines/privacy_noise.h"
 #include "ensemble/reference.h"
+#include "evaluation/study_team.h"
 #include "lucid/baselines/private_training.h"
 #include "lucid/data/units.h"
 #include "lucid/promise/promise.h"
@@ -132,14 +133,8 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
   LUCID_TRY(FindPlain());
   const Manifest& manifest = scene_.ensemble.manifest();
   LUCID_ASSIGN(const TrainOptions train, TrainOptions::FromCanonical(manifest.training));
-  const auto service = [&](const Table& table) -> Result<Guard> {
-    LUCID_ASSIGN(
-        DpSgdNetwork trained,
-        TrainDpSgd(
-            scene_.ensemble.network().architecture, table,
-            {.train = train, .epsilon = train.epsilon, .delta = train.delta, .clip = train.clip},
-            scene_.stop));
-    RunNetwork run{manifest, std::move(trained.network)};
+  const auto service = [&](const Network& network) -> Result<Guard> {
+    RunNetwork run{manifest, network};
     run.manifest.declared =
         DeclareBounds(run.network, manifest.schema, manifest.declared->r, scene_.options.reference);
     return Guard::CreateDeclared(run, {.mechanism = scene_.options.mechanism, .epsilon = epsilon},
@@ -147,30 +142,49 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
   };
   const std::int64_t count =
       scene_.options.deployed;  // a unit may be played for again, with new secrets
-  std::vector<std::optional<Services>> made(static_cast<std::size_t>(count));
-  std::mutex mutex;
+  LUCID_TRY(CheckRowsWithout(count));
+  // With the unit and without it; and the attacker's own pair, to see what to ask.
+  const std::int64_t networks = scene_.Asked(AuditAttack::kRegion) ? 4 : 2;
+  std::vector<PrivateTraining> trainings;
+  for (std::int64_t n = 0; n < count * networks; ++n) {
+    const std::int64_t target = n / networks * std::ssize(scene_.targets) / count;
+    trainings.push_back(
+        {true,
+         {.train = train, .epsilon = train.epsilon, .delta = train.delta, .clip = train.clip},
+         n % 2 == 0 ? -1 : scene_.targets[target].row});
+  }
+  std::vector<Network> trained(trainings.size());
   std::int64_t done = 0;
+  LUCID_TRY(TrainPrivately(scene_.ensemble.network().architecture, scene_.train, trainings,
+                           scene_.team, scene_.options.threads, scene_.stop,
+                           [&](std::int64_t n, TrainedBaseline baseline) -> Status {
+                             trained[static_cast<std::size_t>(n)] = std::move(baseline.network);
+                             if (scene_.progress) {
+                               scene_.progress({"training services", "networks", ++done,
+                                                std::ssize(trained), 0, "deployed"});
+                             }
+                             return Ok();
+                           }));
+  std::vector<std::optional<Services>> made(static_cast<std::size_t>(count));
   LUCID_TRY(
       ParallelFor(count, scene_.options.threads, scene_.stop, [&](std::int64_t i, int) -> Status {
         const std::int64_t target = i * std::ssize(scene_.targets) / count;
-        LUCID_ASSIGN(const Table rest, RowsWithout(target, i));
-        LUCID_ASSIGN(Guard with, service(scene_.train));
-        LUCID_ASSIGN(Guard without, service(rest));
+        const std::span<const Network> of_pair =
+            std::span(trained).subspan(static_cast<std::size_t>(i * networks));
+        LUCID_ASSIGN(Guard with, service(of_pair[0]));
+        LUCID_ASSIGN(Guard without, service(of_pair[1]));
         std::vector<TellingInput> telling;
         if (scene_.Asked(AuditAttack::kRegion)) {
-          LUCID_ASSIGN(const Guard own_with, service(scene_.train));
-          LUCID_ASSIGN(const Guard own_without, service(rest));
+          LUCID_ASSIGN(const Guard own_with, service(of_pair[2]));
+          LUCID_ASSIGN(const Guard own_without, service(of_pair[3]));
           Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
           telling = TellingSearch(own_with, own_without, scene_.train, stream).Run();
         }
         made[i].emplace(Services{target, std::move(with), std::move(without), std::move(telling)});
-        const std::lock_guard lock(mutex);
-        if (scene_.progress)
-          scene_.progress({"making services", "pairs", ++done, count, 0, "deployed"});
         return Ok();
       }));
   if (refused_ > 0) {
-    LeaveOut(
+    Note(
         "deployed: without some units the rule of the schema refuses the plain file; there the "
         "schema is held fixed");
   }
@@ -182,13 +196,16 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
 void DeployedGame::LeaveOut(const std::string& line) {
   if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
 }
+void DeployedGame::Note(const std::string& line) {
+  if (!std::ranges::count(record_.notes, line)) record_.notes.push_back(line);
+}
 
 Status DeployedGame::FindPlain() {
   if (plain_) return Ok();
   LUCID_ASSIGN(plain_,
                FindPlainFile(scene_.ensemble.manifest(), PathIn(scene_.options.scratch, "plain")));
   if (!plain_->source) {
-    LeaveOut(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
+    Note(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
   }
   return Ok();
 }
@@ -210,6 +227,26 @@ Result<Table> DeployedGame::RowsWithout(std::int64_t target, std::int64_t pair) 
   return std::move(dataset.train);
 }
 
+// Every training below is of the run's rows without those of a unit. With the plain file these are
+// what its schema and split give without the unit, because each unit's place in the split is its
+// own.
+Status DeployedGame::CheckRowsWithout(std::int64_t count) {
+  if (!plain_->source) return Ok();
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t target = i * std::ssize(scene_.targets) / count;
+    if (!seen.insert(target).second) continue;
+    LUCID_ASSIGN(const Table rest, RowsWithout(target, i));
+    const std::int64_t row = scene_.targets[static_cast<std::size_t>(target)].row;
+    if (TableDigest(rest) != TableDigest(WithoutUnitOf(scene_.train, row))) {
+      return Mismatch(fmt::format(
+          "'{}' without the unit of row {} gives other rows than the run's without that unit",
+          plain_->source->file, row));
+    }
+  }
+  return Ok();
+}
+
 Status DeployedGame::MakeReducedWorlds() {
   if (!reduced_.empty()) return Ok();
   LUCID_TRY(FindPlain());
@@ -218,26 +255,37 @@ Status DeployedGame::MakeReducedWorlds() {
   LUCID_ASSIGN(const Certificate certificate, LoadCertificate(path));
   const std::int64_t count = std::min(scene_.options.deployed, std::ssize(scene_.targets));
   const bool spatial = std::ranges::count(scene_.options.accesses, Method::kSpatial) > 0;
+  std::vector<std::int64_t> targets, rows;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t target = i * std::ssize(scene_.targets) / count;
-    const std::string folder = PathIn(scene_.options.scratch, fmt::format("without-{}", i));
-    const std::string data = PathIn(folder, "data");
     const std::int64_t row = scene_.targets[target].row;
-    const Status made =
-        MakeReducedData(scene_.ensemble.manifest(), *plain_, scene_.train, row, data);
-    if (!made.ok() && made.error().kind == ErrorKind::kMismatch && plain_->source) {
-      LeaveOut(fmt::format("deployed without the unit of row {}: there is no such service: {}", row,
-                           made.error().message));
-      continue;
-    }
-    LUCID_TRY(made);
-    LUCID_ASSIGN(std::string world,
-                 MakeReducedWorld(scene_.ensemble.manifest(), certificate, data, folder, spatial,
-                                  scene_.options.threads, scene_.stop));
-    reduced_.push_back({target, std::move(world)});
-    if (scene_.progress) scene_.progress({"making worlds", "worlds", i + 1, count, 0, "deployed"});
+    LUCID_ASSIGN(const bool there, HasReducedData(row));
+    if (!there) continue;
+    targets.push_back(target);
+    rows.push_back(row);
   }
+  LUCID_ASSIGN(
+      std::vector<std::string> runs,
+      lucid::MakeReducedWorlds({scene_.ensemble.manifest(), *plain_, scene_.train,
+                                scene_.options.scratch, scene_.options.threads, scene_.stop},
+                               certificate, spatial, rows, scene_.team, scene_.progress));
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    reduced_.push_back({targets[i], std::move(runs[i])});
   return Ok();
+}
+
+// Whether there is a data folder without the unit of the row; notes it where there is none.
+Result<bool> DeployedGame::HasReducedData(std::int64_t row) {
+  const std::string folder = PathIn(scene_.options.scratch, "tried");
+  const Status made =
+      MakeReducedData(scene_.ensemble.manifest(), *plain_, scene_.train, row, folder);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (made.ok()) return true;
+  if (made.error().kind != ErrorKind::kMismatch || !plain_->source) return made.error();
+  LeaveOut(fmt::format("deployed without the unit of row {}: there is no such service: {}", row,
+                       made.error().message));
+  return false;
 }
 
 // The run as it is, and what the reduced file gives. Training is no secret here: the attacker has

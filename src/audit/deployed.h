@@ -37,6 +37,8 @@ class DeployedGame {
   Result<std::vector<Services>> DeployPrivate(double epsilon);
   // The training rows of the world without the unit of a target; `pair` names its folder.
   Result<Table> RowsWithout(std::int64_t target, std::int64_t pair);
+  Status CheckRowsWithout(std::int64_t count);
+  Result<bool> HasReducedData(std::int64_t row);
   Result<std::vector<Services>> DeployReduced(GuardKind guard, double epsilon);
   // A private run's whole service, as `lucid train` makes it from these rows.
   Result<std::string> TrainService(const Table& rows, const std::string& folder) const;
@@ -53,6 +55,7 @@ class DeployedGame {
   Status FindPlain();          // once
   Status MakeReducedWorlds();  // once
   void LeaveOut(const std::string& line);
+  void Note(const std::string& line);
 
   // A run without the unit of a target.
   struct ReducedWorld {

@@ -31,7 +31,9 @@ ServeOptions ServeOptionsOf(const HttpWorldsOptions& options, const std::string&
                  .mechanism = options.mechanism,
                  .epsilon = options.epsilon};
   serve.key_file = PathIn(folder, kGuardKeyFile);
-  if (options.epsilon > 0) serve.ledger = PathIn(folder, "ledger.db");
+  if (options.epsilon > 0) {
+    serve.ledger = options.ledger.empty() ? PathIn(folder, "ledger.db") : options.ledger;
+  }
   serve.listen = "127.0.0.1:0";
   serve.admin = "";
   serve.latency_floor = options.latency_floor;

@@ -22,6 +22,7 @@ struct HttpWorldsOptions {
   std::string scratch;  // an existing folder: the server gets one of its own in it
   double latency_floor = 0;
   std::int64_t connections = 1;  // that may ask the deployed server at once
+  std::string ledger = {};       // as HttpAuditOptions
 };
 
 // Whether the method can be asked over HTTP: kNone and the guards.

@@ -63,7 +63,7 @@ TEST_F(Recertified, StopsOnRequest) {
   stop.request_stop();
   const float x[] = {0.5f, 0.5f};
   const PointWithout points[] = {{0, x}};
-  const auto stopped = NoisedWithoutRow(ensemble_, points, {}, stop.get_token());
+  const auto stopped = NoisedWithoutRow(ensemble_, points, nullptr, 1, {}, stop.get_token());
   EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
 }
 

@@ -4,10 +4,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
+#include "base/task_team.h"
+#include "lucid/base/progress.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/data/data_source.h"
@@ -37,11 +42,33 @@ Result<PlainFile> FindPlainFile(const Manifest& manifest, const std::string& fol
 Status MakeReducedData(const Manifest& manifest, const PlainFile& plain, const Table& train,
                        std::int64_t row, const std::string& folder);
 
-// Trains on MakeReducedData by the run's options and its seed, and certifies as `certificate` was;
-// also the spatial bounds if `spatial`. Returns the folder of the new run. Errors: MakeReducedData,
-// training, kInterrupted.
-Result<std::string> MakeReducedWorld(const Manifest& manifest, const Certificate& certificate,
-                                     const std::string& data, const std::string& folder,
-                                     bool spatial, int threads, std::stop_token stop);
+// What all worlds of a run are made from, and where.
+struct ReducedWorldMaker {
+  const Manifest& manifest;
+  const PlainFile& plain;
+  const Table& train;
+  std::string scratch;
+  int threads = 0;
+  std::stop_token stop;
+};
+
+// For each of `rows` of the training table: MakeReducedData into a folder of its own in the scratch
+// folder, training by the run's options and its seed, and bounds as `certificate` has them; also
+// the spatial bounds if `spatial`. One world at a time, and as many more as `team`, unless that is
+// null, has other processes; the files that guards read of what these make (1 GB at most, each) are
+// brought here. Returns the folders of the new runs. Errors: MakeReducedData, training,
+// kInterrupted; of a team.
+Result<std::vector<std::string>> MakeReducedWorlds(const ReducedWorldMaker& maker,
+                                                   const Certificate& certificate, bool spatial,
+                                                   std::span<const std::int64_t> rows,
+                                                   TaskTeam* team,
+                                                   const ProgressCallback& progress);
+
+inline constexpr std::string_view kReducedWorldTopic = "audit: world without a unit";
+// A helper's part: reads a row, makes its world in `scratch`, and writes its files. Errors: also
+// where the plain file is here and not there, or there and not here.
+Status AnswerReducedWorld(const Manifest& manifest, const Table& train, const std::string& scratch,
+                          int threads, const std::stop_token& stop, ByteCursor& in,
+                          std::string& out);
 
 }  // namespace lucid

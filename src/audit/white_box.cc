@@ -1,12 +1,17 @@
 #include "audit/white_box.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
+#include "base/byte_fields.h"
 #include "check/ascent.h"
 #include "lucid/check/check.h"
 #include "lucid/data/domain.h"
+#include "lucid/data/units.h"
 
 namespace lucid {
 namespace {
@@ -14,6 +19,21 @@ namespace {
 constexpr std::int64_t kFalsifierStarts = 3000;
 constexpr std::size_t kClimbsPerMember = 3;
 constexpr std::int64_t kMostRows = 2000;  // of `rows`
+
+// A member, and where to climb from.
+struct Climbs {
+  std::int64_t member = 0;
+  std::vector<Disagreement> starts;
+
+  static Climbs Of(const KnownDisagreements& known) {
+    Climbs climbs{known.member, {}};
+    const std::size_t count = std::min(known.points.size(), kClimbsPerMember);
+    for (std::size_t i = 0; i < count; ++i) {
+      climbs.starts.push_back(known.points[i * known.points.size() / count]);
+    }
+    return climbs;
+  }
+};
 
 class Search {
  public:
@@ -38,12 +58,10 @@ class Search {
   }
 
   // Uphill from where the member is known to disagree.
-  Status ClimbFrom(const KnownDisagreements& known, const Table& rows) {
-    LUCID_ASSIGN(const NetworkLabels without, NetworkLabels::Of(ensemble_.Member(known.member)));
-    ensemble_.CopyParameters(known.member, member_slopes_.parameters());
-    const std::size_t count = std::min(known.points.size(), kClimbsPerMember);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Disagreement& start = known.points[i * known.points.size() / count];
+  Status ClimbFrom(const Climbs& climbs, const Table& rows) {
+    LUCID_ASSIGN(const NetworkLabels without, NetworkLabels::Of(ensemble_.Member(climbs.member)));
+    ensemble_.CopyParameters(climbs.member, member_slopes_.parameters());
+    for (const Disagreement& start : climbs.starts) {
       Compare(without, start.x);
       if (const auto top = Ascend(slopes_, member_slopes_, start.label, domain_, start.x)) {
         Compare(without, top->x);
@@ -65,15 +83,71 @@ class Search {
   WhiteBoxInputs found_;
 };
 
+void Fields(auto& io, Is<Climbs> auto& climbs) {
+  io(climbs.member);
+  List(io, climbs.starts);
+}
+
+Result<WhiteBoxInputs> ChangesNear(const Ensemble& ensemble, const Domain& domain,
+                                   const Climbs& climbs, const Table& rows) {
+  LUCID_ASSIGN(NetworkLabels network, NetworkLabels::Of(ensemble.network()));
+  Search search(ensemble, domain, std::move(network));
+  LUCID_TRY(search.ClimbFrom(climbs, rows));
+  return search.Take();
+}
+
+constexpr std::string_view kTopic = "audit: white box ";
+
 }  // namespace
+
+void Fields(auto& io, Is<LabelChange> auto& change) {
+  io.Numbers(change.x);
+  io(change.in, change.out);
+}
+void Fields(auto& io, Is<WhiteBoxInputs> auto& found) {
+  io(found.compared);
+  List(io, found.changes);
+}
+
+std::string WhiteBoxTopic::Bytes() const {
+  return fmt::format("{}{} {}", kTopic, domain == DomainKind::kBox ? 'b' : 's', rows.Hex());
+}
+
+std::optional<WhiteBoxTopic> WhiteBoxTopic::Read(std::string_view bytes) {
+  if (!bytes.starts_with(kTopic)) return std::nullopt;
+  bytes.remove_prefix(kTopic.size());
+  if (bytes.size() < 3 || (bytes[0] != 'b' && bytes[0] != 's')) return std::nullopt;
+  const Result<Digest> rows = Digest::FromHex(std::string(bytes.substr(2)));
+  if (!rows.ok()) return std::nullopt;
+  return WhiteBoxTopic{bytes[0] == 'b' ? DomainKind::kBox : DomainKind::kSchema, *rows};
+}
+
+Status AnswerLabelChanges(const Ensemble& ensemble, DomainKind domain, const Table& rows,
+                          ByteCursor& in, std::string& out) {
+  BytesIn io(in);
+  Climbs climbs;
+  io(climbs);
+  const auto inputs = ensemble.network().architecture.inputs();
+  io.Require(climbs.member >= 0 && climbs.member < ensemble.members() &&
+             std::ranges::all_of(climbs.starts, [&](const Disagreement& start) {
+               return std::ssize(start.x) == inputs;
+             }));
+  if (!io.ok()) return InternalError("a task of the leader is damaged");
+  LUCID_ASSIGN(const WhiteBoxInputs found,
+               ChangesNear(ensemble, Domain::Of(domain, ensemble.manifest().schema), climbs, rows));
+  BytesOut answer(out);
+  answer(found);
+  return Ok();
+}
 
 Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind domain,
                                         std::span<const KnownDisagreements> known,
                                         std::span<const Witness> witnesses, const Table& rows,
-                                        std::uint64_t seed, int threads, std::stop_token stop) {
-  Domain asked = Domain::Of(domain, ensemble.manifest().schema);
+                                        std::uint64_t seed, TaskTeam* team, int threads,
+                                        std::stop_token stop) {
+  const Domain asked = Domain::Of(domain, ensemble.manifest().schema);
   LUCID_ASSIGN(NetworkLabels network, NetworkLabels::Of(ensemble.network()));
-  Search search(ensemble, std::move(asked), std::move(network));
+  Search search(ensemble, asked, std::move(network));
   Certificate nothing = UnprovedCertificate(ensemble);
   nothing.domain = domain;
   LUCID_ASSIGN(const FalsifyReport falsified,
@@ -85,11 +159,39 @@ Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind dom
   for (const Witness& witness : witnesses) {
     LUCID_TRY(search.Compare(witness.member, witness.x));
   }
-  for (const KnownDisagreements& one : known) {
-    if (stop.stop_requested()) return Interrupted("stopped on request");
-    LUCID_TRY(search.ClimbFrom(one, rows));
+  std::vector<WhiteBoxInputs> parts(known.size());
+  const auto climbs = [&](std::int64_t i) {
+    return Climbs::Of(known[static_cast<std::size_t>(i)]);
+  };
+  TeamTasks tasks;
+  tasks.topic = WhiteBoxTopic{domain, TableDigest(rows)}.Bytes();
+  tasks.count = std::ssize(known);
+  tasks.ask = [&](std::int64_t i, std::string& out) {
+    BytesOut io(out);
+    const Climbs asked_about = climbs(i);
+    io(asked_about);
+  };
+  tasks.take = [&](std::int64_t i, ByteCursor& in) {
+    BytesIn io(in);
+    WhiteBoxInputs& found = parts[static_cast<std::size_t>(i)];
+    io(found);
+    io.Require(found.compared >= std::ssize(found.changes) &&
+               std::ranges::all_of(found.changes, [&](const LabelChange& change) {
+                 return std::ssize(change.x) == ensemble.network().architecture.inputs();
+               }));
+    return io.ok();
+  };
+  const auto here = [&](std::int64_t i, int) -> Status {
+    LUCID_ASSIGN(parts[static_cast<std::size_t>(i)], ChangesNear(ensemble, asked, climbs(i), rows));
+    return Ok();
+  };
+  LUCID_TRY(DoTasks(team, std::move(tasks), here, threads, stop));
+  WhiteBoxInputs all = search.Take();
+  for (WhiteBoxInputs& part : parts) {
+    all.compared += part.compared;
+    std::ranges::move(part.changes, std::back_inserter(all.changes));
   }
-  return search.Take();
+  return all;
 }
 
 AuditRow WeighAnswers(const WhiteBoxInputs& inputs, AuditedAccess& access, AuditRow row) {

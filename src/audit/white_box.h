@@ -3,13 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/access.h"
 #include "audit/attacks.h"
+#include "base/bytes.h"
+#include "base/task_team.h"
 #include "lucid/audit/audit.h"
+#include "lucid/data/domain.h"
 #include "lucid/ensemble/ensemble.h"
 
 namespace lucid {
@@ -33,11 +39,25 @@ struct WhiteBoxInputs {
 
 // Looks for inputs of the domain that matter, without help from a certificate: the checker's
 // falsifier over all members, the local maxima of N's confidence above each of `known`, and `rows`.
-// `witnesses`: more inputs to look at. Errors: kInterrupted.
+// `witnesses`: more inputs to look at. With the processes of `team` unless that is null. Errors:
+// kInterrupted; of a team.
 Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind domain,
                                         std::span<const KnownDisagreements> known,
                                         std::span<const Witness> witnesses, const Table& rows,
-                                        std::uint64_t seed, int threads, std::stop_token stop);
+                                        std::uint64_t seed, TaskTeam* team, int threads,
+                                        std::stop_token stop);
+
+// What a helper's part of it needs to know: the domain, and the digest of `rows`.
+struct WhiteBoxTopic {
+  DomainKind domain = DomainKind::kBox;
+  Digest rows;
+
+  std::string Bytes() const;
+  static std::optional<WhiteBoxTopic> Read(std::string_view bytes);
+};
+// Reads what is known of a member, and writes the label changes that are found from there.
+Status AnswerLabelChanges(const Ensemble& ensemble, DomainKind domain, const Table& rows,
+                          ByteCursor& in, std::string& out);
 
 // The largest loss over these inputs: the logarithm of how much likelier an answer is in one world,
 // from the integer mechanism's own probabilities. +inf where a label is not noised. Fills the

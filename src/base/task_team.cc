@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -25,7 +27,10 @@ constexpr char kDropped = 'C';   // leader: the job that nobody waits for any mo
 constexpr char kStopped = 'S';   // helper: it was told to stop
 constexpr char kFinished = 'F';  // leader: no more tasks
 
+constexpr std::uint64_t kNoJob = 0;  // a team's first job is number 1
 constexpr std::int64_t kMostInBlock = 64;
+// A thread without a task looks again after so long whether one came up.
+constexpr auto kUntilMore = std::chrono::microseconds(200);
 
 void PutText(std::string& out, std::string_view text) {
   PutBytes(out, static_cast<std::uint64_t>(text.size()));
@@ -51,7 +56,7 @@ ByteCursor Behind(const TeamMessage& message) {
 
 }  // namespace
 
-// ---- leader ---------------------------------------------------------------------------------------
+// ---- leader -------------------------------------------------------------------------------------
 
 // The tasks of one call of Run. Every task is taken once, by a thread here or into a block.
 struct TaskTeam::Round {
@@ -60,24 +65,38 @@ struct TaskTeam::Round {
     std::int64_t count = 0;
   };
 
-  explicit Round(const TeamTasks& all) : tasks(all) {}
+  explicit Round(const TeamTasks& all) : tasks(all), count(all.count) {}
   std::int64_t Take(std::int64_t most, std::int64_t& first) {
     first = next.load();
-    std::int64_t count = 0;
+    std::int64_t taken = 0;
     do {
-      count = std::min(most, tasks.count - first);
-    } while (count > 0 && !next.compare_exchange_weak(first, first + count));
-    return std::max<std::int64_t>(count, 0);
+      taken = std::min(most, count - first);
+    } while (taken > 0 && !next.compare_exchange_weak(first, first + taken));
+    return std::max<std::int64_t>(taken, 0);
   }
   // A block that keeps a process busy but leaves enough for the others.
-  std::int64_t BlockSize(std::int64_t lanes) const {
-    return std::clamp<std::int64_t>((tasks.count - next) / (2 * lanes), 1, kMostInBlock);
+  std::int64_t BlockSize() const {
+    return std::clamp<std::int64_t>((count - next) / (2 * lanes), 1, kMostInBlock);
+  }
+  // Tasks that threads here are about to take.
+  std::int64_t LeftToThreadsHere() const {
+    if (tasks.more) return own - doing;
+    return count <= own ? count.load() : 0;
+  }
+  // Whether all tasks are done and no others came up.
+  bool IsDone() {
+    if (done < count) return false;
+    if (!tasks.more) return true;
+    count = tasks.more();
+    return done == count;
   }
 
   const TeamTasks& tasks;
+  std::atomic<std::int64_t> count;  // of tasks by now
   std::atomic<std::int64_t> next = 0, done = 0;
   std::atomic<bool> ended = false;
   std::atomic<int> working = 0;  // threads here that are not done
+  std::atomic<int> doing = 0;    // those of them that are doing a task
   int own = 0;                   // threads here
   std::int64_t lanes = 1;        // threads of all processes
   std::map<std::int64_t, Block> away;
@@ -124,14 +143,15 @@ void TaskTeam::Send(int rank, std::string bytes) {
 
 // A helper has a block for each thread, and one more as long as there are many tasks.
 void TaskTeam::HandOut(Round& round) {
-  if (round.tasks.count <= round.own) return;  // they are begun here at once
   for (std::size_t rank = 1; rank < threads_.size(); ++rank) {
     while (true) {
-      const bool many = round.tasks.count - round.next >= 2 * round.lanes;
+      const std::int64_t waiting = round.count - round.next;
+      if (waiting <= round.LeftToThreadsHere()) return;  // they are begun here at once
+      const bool many = waiting >= 2 * round.lanes;
       const int most = round.tasks.whole_process ? 1 : threads_[rank] + (many ? 1 : 0);
       if (round.blocks[rank] >= most) break;
       std::int64_t first = 0;
-      const std::int64_t count = round.Take(round.BlockSize(round.lanes), first);
+      const std::int64_t count = round.Take(round.BlockSize(), first);
       if (count == 0) return;
       std::string bytes(1, kBlock);
       PutBytes(bytes, job_);
@@ -157,8 +177,8 @@ Status TaskTeam::TakeIn(const TeamMessage& message, Round& round) {
   const auto first = in.Take<std::int64_t>();
   const auto count = in.Take<std::int64_t>();
   const auto block = round.away.find(first);
-  const bool asked =
-      block != round.away.end() && block->second.rank == message.from && block->second.count == count;
+  const bool asked = block != round.away.end() && block->second.rank == message.from &&
+                     block->second.count == count;
   if (!asked) return InternalError("a helper answered what nobody had asked it");
   for (std::int64_t task = first; task < first + count; ++task) {
     if (!round.tasks.take(task, in) || !in.ok()) {
@@ -175,11 +195,11 @@ Status TaskTeam::TakeIn(const TeamMessage& message, Round& round) {
 
 Result<bool> TaskTeam::Run(const TeamTasks& tasks, int threads) {
   ++job_;
-  traffic_.tasks += tasks.count;
   Round round(tasks);
   round.blocks.assign(threads_.size(), 0);
   const int lanes_here = tasks.whole_process ? 1 : EffectiveThreads(threads);
-  round.own = static_cast<int>(std::min<std::int64_t>(lanes_here, tasks.count));
+  round.own =
+      tasks.more ? lanes_here : static_cast<int>(std::min<std::int64_t>(lanes_here, tasks.count));
   round.lanes = lanes_here;
   for (const int of_helper : threads_) {
     round.lanes += tasks.whole_process ? std::min(of_helper, 1) : of_helper;
@@ -188,9 +208,17 @@ Result<bool> TaskTeam::Run(const TeamTasks& tasks, int threads) {
     std::int64_t task = 0;
     while (!round.ended) {
       if (tasks.expired()) round.ended = true;
-      if (round.ended || round.Take(1, task) == 0) break;
-      tasks.here(task, worker);
-      ++round.done;
+      if (round.ended) break;
+      ++round.doing;
+      const bool taken = round.Take(1, task) > 0;
+      if (taken) {
+        tasks.here(task, worker);
+        ++round.done;
+      }
+      --round.doing;
+      if (taken) continue;
+      if (!tasks.more) break;
+      std::this_thread::sleep_for(kUntilMore);
     }
     --round.working;
   };
@@ -200,7 +228,8 @@ Result<bool> TaskTeam::Run(const TeamTasks& tasks, int threads) {
     std::vector<std::jthread> workers;
     for (int w = 0; w < round.own; ++w) workers.emplace_back(work_here, w);
     TeamPause pause;
-    while (status.ok() && round.done < tasks.count && !round.ended) {
+    while (status.ok() && !round.ended && !round.IsDone()) {
+      if (tasks.more) round.count = tasks.more();
       HandOut(round);
       const std::optional<TeamMessage> message = team_.Receive();
       if (message) {
@@ -220,10 +249,39 @@ Result<bool> TaskTeam::Run(const TeamTasks& tasks, int threads) {
     for (int rank = 1; rank < team_.size(); ++rank) Send(rank, dropped);
   }
   if (!status.ok()) return status.error();
-  return round.done == tasks.count;
+  traffic_.tasks += round.count;
+  return round.done == round.count;
 }
 
-// ---- helper ---------------------------------------------------------------------------------------
+std::int64_t TaskTeam::Lanes(int threads) const {
+  return std::accumulate(threads_.begin(), threads_.end(), std::int64_t{EffectiveThreads(threads)});
+}
+
+Status DoTasks(TaskTeam* team, TeamTasks tasks,
+               const std::function<Status(std::int64_t task, int worker)>& here, int threads,
+               const std::stop_token& stop) {
+  if (team == nullptr) {
+    return ParallelFor(tasks.count, tasks.whole_process ? 1 : threads, stop, here);
+  }
+  std::mutex mutex;
+  Status failed = Ok();
+  std::atomic<bool> over = false;
+  tasks.here = [&](std::int64_t task, int worker) {
+    Status done = here(task, worker);
+    if (done.ok()) return;
+    const std::lock_guard lock(mutex);
+    if (failed.ok()) failed = std::move(done);
+    over = true;
+  };
+  tasks.expired = [&, expired = std::move(tasks.expired)] {
+    return over || stop.stop_requested() || team->stop().stop_requested() || (expired && expired());
+  };
+  LUCID_ASSIGN(const bool all, team->Run(tasks, threads));
+  LUCID_TRY(failed);
+  return all ? Ok() : Status(Interrupted("stopped on request"));
+}
+
+// ---- helper -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -277,13 +335,15 @@ class Desk {
   void Drop(std::uint64_t job) {
     if (job == job_) Drop();
   }
-  // Nobody waits for anything any more. Returns when no task is being done.
+  // Nobody waits for anything any more. Returns when no task is being done. The next block begins a
+  // job, whatever its number: another leader's team counts its jobs anew.
   void Drop() {
     dropped_.request_stop();
     std::unique_lock lock(mutex_);
     busy_ -= static_cast<int>(waiting_.size());
     waiting_.clear();
     finished_.wait(lock, [this] { return busy_ == 0; });
+    job_ = kNoJob;
   }
 
  private:
@@ -321,8 +381,8 @@ class Desk {
 
   Team& team_;
   const TeamService& service_;
-  std::uint64_t job_ = 0;
-  std::stop_source dropped_;  // changes only while no task is being done
+  std::uint64_t job_ = kNoJob;
+  std::stop_source dropped_;   // changes only while no task is being done
   std::atomic<int> busy_ = 0;  // blocks that wait or are worked on
   std::mutex mutex_;
   std::condition_variable_any changed_, finished_;

@@ -20,6 +20,10 @@ namespace lucid {
 struct TeamTasks {
   std::string topic;  // what the questions have in common, for TeamService::begin
   std::int64_t count = 0;
+  // For a list that grows while it is done: called often, by the thread that called Run, it returns
+  // how many tasks there are by now. The list ends when all are done and it names no more. May be
+  // empty.
+  std::function<std::int64_t()> more;
   bool whole_process = false;  // a task uses all threads of its process, which has one at a time
   // Writes the question of a task, reads the answer to it (false: that is none), or does it in this
   // process. These are called for different tasks at once, and `here` by several threads.
@@ -54,6 +58,9 @@ class TaskTeam {
   // Errors: of a helper.
   Result<bool> Run(const TeamTasks& tasks, int threads);
 
+  // How many tasks are done at once, with so many threads here.
+  std::int64_t Lanes(int threads) const;
+
   // Asked for where the caller's stop was, or where a helper was told to stop.
   std::stop_token stop() const { return stop_.get_token(); }
   const TeamTraffic& traffic() const { return traffic_; }
@@ -73,6 +80,13 @@ class TaskTeam {
   std::uint64_t job_ = 0;
   TeamTraffic traffic_;
 };
+
+// Does every task of a list by `here`, which may fail: on `threads` threads of this process, and
+// with the processes of `team` unless that is null. Requires: tasks.here is empty. Errors: the
+// first one of `here`; of a helper; kInterrupted when stopped, out of time, or by a helper's stop.
+Status DoTasks(TaskTeam* team, TeamTasks tasks,
+               const std::function<Status(std::int64_t task, int worker)>& here, int threads,
+               const std::stop_token& stop);
 
 // What a helper does.
 struct TeamService {

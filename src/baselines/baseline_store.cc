@@ -52,20 +52,29 @@ Status Save(const TrainedBaseline& baseline, const std::string& record, const st
   return WriteFileAtomically(record, json.dump(2) + "\n");
 }
 
+// The path of its files, without their endings.
+std::string FileOf(const std::string& folder, const std::string& name, const std::string& key) {
+  return (std::filesystem::path(folder) / (name + "-" + Sha256Of(key).Hex().substr(0, 24)))
+      .string();
+}
+
 }  // namespace
+
+bool IsStored(const std::string& folder, const std::string& name, const std::string& key) {
+  std::error_code code;
+  return std::filesystem::exists(FileOf(folder, name, key) + ".json", code);
+}
 
 Result<TrainedBaseline> LoadOrTrain(const std::string& folder, const std::string& name,
                                     const std::string& key,
                                     const std::function<Result<TrainedBaseline>()>& train) {
-  const std::string file =
-      (std::filesystem::path(folder) / (name + "-" + Sha256Of(key).Hex().substr(0, 24))).string();
+  const std::string file = FileOf(folder, name, key);
   const std::string record = file + ".json", weights = file + ".safetensors";
-  std::error_code code;
-  if (std::filesystem::exists(record, code)) return Load(record, weights, key);
+  if (IsStored(folder, name, key)) return Load(record, weights, key);
   const auto start = std::chrono::steady_clock::now();
   LUCID_ASSIGN(TrainedBaseline baseline, train());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  baseline.seconds = seconds.count();
+  if (baseline.seconds == 0) baseline.seconds = seconds.count();
   LUCID_TRY(MakeDirectories(folder));
   LUCID_TRY(Save(baseline, record, weights, key));
   return baseline;

@@ -14,8 +14,11 @@ struct TrainedBaseline {
   Network network;
   double sigma = 0, rate = 0;  // DP-SGD's; 0 for ALIBI
   std::int64_t steps = 0;
-  double seconds = 0;  // that its training took
+  double seconds = 0;  // that its training took; 0: LoadOrTrain measures it
 };
+
+// Whether something was trained under this name and key before.
+bool IsStored(const std::string& folder, const std::string& name, const std::string& key);
 
 // What was trained under this name and key before, or what `train` gives now, stored. `key`: a text
 // that holds everything that determines the network, noise from the system's entropy excepted

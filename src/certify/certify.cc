@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/task_team.h"
 #include "certify/earlier_bounds.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/certify/bound_steps.h"
 #include "lucid/data/dataset.h"
 #include "lucid/guard/member_index.h"
 #include "lucid/promise/promise.h"
+#include "native/bound_team.h"
+#include "numeric/floating_point.h"
+#include "paper/milp_bound.h"
 
 namespace lucid {
 namespace {
@@ -102,6 +106,7 @@ Status AddGuardFiles(const Ensemble& ensemble, const std::string& run,
   if (options.spatial) {
     SpatialOptions spatial = options.spatial_options;
     spatial.threads = threads;
+    spatial.team = options.bound().team;
     const auto guides = GuidesOf(ensemble.manifest());
     summary.guided = guides.has_value();
     LUCID_ASSIGN(const SpatialFile file, ComputeSpatialBounds(ensemble, certificate, members,
@@ -187,6 +192,23 @@ Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
   summary.finished = options.declared ? summary.certificate.Outcome() != DeclaredOutcome::kOpen
                                       : options.bound().Finished(summary.certificate);
   return summary;
+}
+
+Status HelpCertify(const Ensemble& ensemble, Team& team, int threads, std::stop_token stop) {
+  LUCID_TRY(CheckFloatingPoint());
+  NativeHelper native(ensemble, threads);
+  MilpHelper milp(ensemble);
+  bool by_milp = false;
+  TeamService service;
+  service.begin = [&](std::string_view topic, std::stop_token nobody_waits) {
+    by_milp = MilpHelper::Serves(topic);
+    return by_milp ? milp.Begin(topic, std::move(nobody_waits))
+                   : native.Begin(topic, std::move(nobody_waits));
+  };
+  service.answer = [&](ByteCursor& in, int worker, std::string& out) {
+    return by_milp ? milp.Answer(in, worker, out) : native.Answer(in, worker, out);
+  };
+  return HelpTaskTeam(team, SubjectOf(ensemble), threads, service, std::move(stop));
 }
 
 }  // namespace lucid

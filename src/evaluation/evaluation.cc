@@ -7,12 +7,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 
 #include "baselines/privacy_noise.h"
 #include "evaluation/expected_accuracy.h"
 #include "evaluation/guard_files.h"
 #include "evaluation/labels.h"
+#include "evaluation/study_team.h"
 #include "evaluation/trained_baselines.h"
 #include "lucid/base/version.h"
 #include "lucid/baselines/naive_idp.h"
@@ -40,6 +42,7 @@ struct Study {
   const EvaluationOptions& options;
   const ProgressCallback& progress;
   std::stop_token stop;
+  TaskTeam* team;  // or null
   RunNetwork opened;
   NetworkLabels label;  // of N
   Table test;           // canonical
@@ -295,7 +298,7 @@ Result<std::vector<EvaluationRow>> RowsOf(const Study& study, Method method, con
   if (IsTrained(method)) {
     LUCID_ASSIGN(const auto baselines,
                  TrainBaselines(study.run, study.opened.manifest, *train, method == Method::kDpSgd,
-                                study.options, study.progress, study.stop));
+                                study.options, study.team, study.progress, study.stop));
     for (std::size_t k = 0; k < baselines.size(); ++k) {
       LUCID_ASSIGN(EvaluationRow row,
                    TrainedRow(study, method, study.options.epsilons[k], baselines[k]));
@@ -327,8 +330,8 @@ Result<std::vector<EvaluationRow>> RowsOf(const Study& study, Method method, con
   }
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(study.run, study.progress));
   LUCID_ASSIGN(const NaiveIdp naive, NaiveIdp::Create(ensemble, study.options.threads));
-  LUCID_ASSIGN(const auto decisions,
-               naive.DecideAll(study.test, study.options.threads, study.progress, study.stop));
+  LUCID_ASSIGN(const auto decisions, DecideAll(naive, study.test, study.team, study.options.threads,
+                                               study.progress, study.stop));
   const auto decide = [&](std::span<const float> x) { return naive.Decide(x); };
   return each_epsilon(
       [&](double epsilon) { return NaiveRow(study, method, epsilon, decisions, decide); });
@@ -374,6 +377,26 @@ Status EvaluationOptions::Validate() const {
   return train ? train->Validate() : Ok();
 }
 
+bool EvaluationOptions::SharesWork() const {
+  return methods.empty() || std::ranges::any_of(methods, [](Method method) {
+           return IsTrained(method) || method == Method::kNaiveIdp;
+         });
+}
+
+Status HelpEvaluate(const std::string& run, const Table* train, Team& team, int threads,
+                    std::stop_token stop) {
+  LUCID_ASSIGN(const RunNetwork opened, OpenRunNetwork(run));
+  StudyHelper helper(run, opened.manifest, train, threads);
+  const TeamService service{
+      [&](std::string_view topic, std::stop_token nobody_waits) -> Status {
+        if (!StudyHelper::Serves(topic))
+          return InternalError("the leader's tasks are not known here");
+        return helper.Begin(topic, std::move(nobody_waits));
+      },
+      [&](ByteCursor& in, int worker, std::string& out) { return helper.Answer(in, worker, out); }};
+  return HelpTaskTeam(team, SubjectOfStudy(opened.manifest), threads, service, std::move(stop));
+}
+
 Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Table* train,
                             const EvaluationOptions& options, const ProgressCallback& progress,
                             std::stop_token stop) {
@@ -392,6 +415,11 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
       return InvalidInput(*why_not);
     }
   }
+  std::unique_ptr<TaskTeam> helpers;
+  if (options.SharesWork()) {
+    LUCID_ASSIGN(helpers, GatherForStudy(options.team, opened.manifest, stop));
+    if (helpers) stop = helpers->stop();
+  }
   Table rows = test;
   if (std::ranges::any_of(methods, [](Method m) { return GuardOf(m).has_value(); }))
     LUCID_TRY(Canonicalize(run, options, rows));
@@ -402,6 +430,7 @@ Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Tab
                     options,
                     progress,
                     stop,
+                    helpers.get(),
                     std::move(opened),
                     std::move(label),
                     std::move(rows),

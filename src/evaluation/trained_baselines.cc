@@ -4,10 +4,10 @@
 
 #include <cstring>
 #include <filesystem>
-#include <mutex>
+#include <utility>
 
 #include "base/number_text.h"
-#include "base/parallel.h"
+#include "evaluation/study_team.h"
 #include "lucid/baselines/private_training.h"
 
 namespace lucid {
@@ -15,8 +15,6 @@ namespace {
 
 // One network to train.
 struct Job {
-  const Architecture& architecture;
-  const Table& train;
   bool dp_sgd;
   DpSgdOptions options;  // ALIBI uses some of them
   std::int64_t repeat;
@@ -36,28 +34,17 @@ std::string KeyOf(const Job& job, const Digest& run_key) {
   return key;
 }
 
-Result<TrainedBaseline> Train(const Job& job, const std::string& key, std::stop_token stop) {
-  DpSgdOptions options = job.options;
-  if (options.noise_seed) {
-    // Networks that differ in anything share no noise.
+// The training of a job. Networks that differ in anything share no noise.
+PrivateTraining TrainingOf(const Job& job, const std::string& key) {
+  PrivateTraining training{job.dp_sgd, job.options};
+  if (training.options.noise_seed) {
     const Digest digest = Sha256Of(key);
     std::uint64_t seed = 0;
     std::memcpy(&seed, digest.bytes.data(), sizeof(seed));
-    options.noise_seed = seed;
+    training.options.noise_seed = seed;
   }
-  if (!job.dp_sgd) {
-    LUCID_ASSIGN(Network network,
-                 TrainAlibi(job.architecture, job.train,
-                            {options.train, options.epsilon, options.noise_seed}, stop));
-    return TrainedBaseline{std::move(network)};
-  }
-  LUCID_ASSIGN(DpSgdNetwork trained, TrainDpSgd(job.architecture, job.train, options, stop));
-  return TrainedBaseline{std::move(trained.network), trained.sigma, trained.rate, trained.steps};
+  return training;
 }
-
-}  // namespace
-
-namespace {
 
 void ApplyRecipe(std::int64_t rows, DpSgdOptions& options) {
   TrainOptions recipe = TrainOptions::Preset("private").value();
@@ -76,7 +63,8 @@ double EpsilonOfBaseline(const EvaluationOptions& options, double asked) {
 
 Result<std::vector<std::vector<TrainedBaseline>>> TrainBaselines(
     const std::string& run, const Manifest& manifest, const Table& train, bool dp_sgd,
-    const EvaluationOptions& options, const ProgressCallback& progress, std::stop_token stop) {
+    const EvaluationOptions& options, TaskTeam* team, const ProgressCallback& progress,
+    std::stop_token stop) {
   DpSgdOptions common{.delta = options.delta,
                       .clip = options.clip,
                       .conversion = options.conversion,
@@ -89,26 +77,36 @@ Result<std::vector<std::vector<TrainedBaseline>>> TrainBaselines(
     if (of_run.ok()) common.train = *of_run;
   }
   const std::string folder = (std::filesystem::path(run) / kBaselinesFolder).string();
+  const std::string name = dp_sgd ? "dpsgd" : "alibi";
   const std::int64_t repeats = options.repeats;
   const std::int64_t count = std::ssize(options.epsilons) * repeats;
   std::vector<std::vector<TrainedBaseline>> baselines(
       options.epsilons.size(), std::vector<TrainedBaseline>(static_cast<std::size_t>(repeats)));
-  std::mutex mutex;
-  std::int64_t done = 0;
-  const auto train_one = [&](std::int64_t i, int) -> Status {
-    Job job{manifest.architecture, train, dp_sgd, common, i % repeats};
+  // Those that were trained before are there already.
+  std::vector<PrivateTraining> missing;
+  std::vector<std::pair<std::int64_t, std::string>> places;  // their numbers and keys
+  for (std::int64_t i = 0; i < count; ++i) {
+    Job job{dp_sgd, common, i % repeats};
     job.options.epsilon = EpsilonOfBaseline(options, options.epsilons[i / repeats]);
     if (dp_sgd && options.recipe && !options.train) ApplyRecipe(train.rows(), job.options);
     const std::string key = KeyOf(job, manifest.run_key);
+    if (IsStored(folder, name, key)) {
+      LUCID_ASSIGN(baselines[i / repeats][i % repeats], LoadOrTrain(folder, name, key, {}));
+    } else {
+      missing.push_back(TrainingOf(job, key));
+      places.emplace_back(i, key);
+    }
+  }
+  std::int64_t done = count - std::ssize(missing);
+  const auto keep = [&](std::int64_t n, TrainedBaseline trained) -> Status {
+    const auto& [i, key] = places[static_cast<std::size_t>(n)];
     LUCID_ASSIGN(baselines[i / repeats][i % repeats],
-                 LoadOrTrain(folder, dp_sgd ? "dpsgd" : "alibi", key,
-                             [&] { return Train(job, key, stop); }));
-    std::lock_guard lock(mutex);
-    ++done;
-    if (progress) progress({dp_sgd ? "training dpsgd" : "training alibi", "networks", done, count});
+                 LoadOrTrain(folder, name, key, [&] { return Result(std::move(trained)); }));
+    if (progress) progress({"training " + name, "networks", ++done, count});
     return Ok();
   };
-  LUCID_TRY(ParallelFor(count, options.threads, stop, train_one));
+  LUCID_TRY(
+      TrainPrivately(manifest.architecture, train, missing, team, options.threads, stop, keep));
   return baselines;
 }
 

@@ -14,7 +14,7 @@
 namespace lucid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Postgres::Clock;
 
 // Types by their numbers in PostgreSQL's catalogue, which never change.
 constexpr unsigned kInt8 = 20, kBytea = 17, kInt8Array = 1016, kByteaArray = 1001;
@@ -167,7 +167,10 @@ Postgres& Postgres::operator=(Postgres&& other) noexcept {
   return *this;
 }
 
-Result<Postgres> Postgres::Connect(const PostgresAddress& address) {
+Result<Postgres> Postgres::Connect(const PostgresAddress& address, Clock::duration patience) {
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const std::string seconds =
+      std::to_string(std::clamp(whole, kLeastConnectPatience, kConnectPatience).count());
   // What the address says counts more: a later value replaces an earlier one.
   const char* const names[] = {"connect_timeout",
                                "keepalives_idle",
@@ -176,7 +179,8 @@ Result<Postgres> Postgres::Connect(const PostgresAddress& address) {
                                "dbname",
                                "fallback_application_name",
                                nullptr};
-  const char* const values[] = {"5", "5", "3", "10000", address.url().c_str(), "lucid", nullptr};
+  const char* const values[] = {seconds.c_str(),       "5",     "3",    "10000",
+                                address.url().c_str(), "lucid", nullptr};
   Postgres postgres(PQconnectdbParams(names, values, /*expand_dbname=*/1), address.name());
   if (postgres.connection_ == nullptr) return IoError("out of memory");
   PQsetNoticeProcessor(
@@ -234,7 +238,7 @@ Result<pg_result*> Postgres::Next(std::int64_t deadline) {
 }
 
 Result<std::vector<PostgresRows>> Postgres::Run(std::span<const PostgresQuery> queries,
-                                                std::chrono::seconds patience) {
+                                                Clock::duration patience) {
   if (lost_) return IoError(fmt::format("the connection to {} is lost", name_));
   LUCID_TRY(Send(queries));
   const std::int64_t deadline = Milliseconds(Clock::now() + patience);
@@ -268,7 +272,7 @@ Result<std::vector<PostgresRows>> Postgres::Run(std::span<const PostgresQuery> q
   return all;
 }
 
-Result<PostgresRows> Postgres::RunOne(const PostgresQuery& query, std::chrono::seconds patience) {
+Result<PostgresRows> Postgres::RunOne(const PostgresQuery& query, Clock::duration patience) {
   LUCID_ASSIGN(std::vector<PostgresRows> all, Run({&query, 1}, patience));
   return std::move(all.front());
 }

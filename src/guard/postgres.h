@@ -71,19 +71,24 @@ class PostgresRows {
 // Not thread-safe.
 class Postgres {
  public:
-  static Result<Postgres> Connect(const PostgresAddress& address);
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{10};
+  // What connecting to one host may take. An address may name several.
+  static constexpr std::chrono::seconds kConnectPatience{5}, kLeastConnectPatience{2};
+
+  // Errors: nothing is there, or it does not answer in time. `patience` counts in whole seconds,
+  // from kLeastConnectPatience to kConnectPatience.
+  static Result<Postgres> Connect(const PostgresAddress& address,
+                                  Clock::duration patience = kConnectPatience);
   ~Postgres();
   Postgres(Postgres&& other) noexcept;
   Postgres& operator=(Postgres&& other) noexcept;
 
-  static constexpr std::chrono::seconds kPatience{10};
-
   // Sends all at once and waits for all results, but not longer than `patience`. After the first
   // error the others are not done. Errors name what the server said, in one line.
   Result<std::vector<PostgresRows>> Run(std::span<const PostgresQuery> queries,
-                                        std::chrono::seconds patience = kPatience);
-  Result<PostgresRows> RunOne(const PostgresQuery& query,
-                              std::chrono::seconds patience = kPatience);
+                                        Clock::duration patience = kPatience);
+  Result<PostgresRows> RunOne(const PostgresQuery& query, Clock::duration patience = kPatience);
   // The connection is gone: connect anew.
   bool lost() const { return lost_; }
 

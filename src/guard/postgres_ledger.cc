@@ -19,17 +19,29 @@
 namespace lucid {
 namespace {
 
+using Clock = Postgres::Clock;
+
 constexpr std::int64_t kVersion = 1;
 
-// Whoever commits, waits for the disk, and for the standbys that the server waits for. Another
-// server that stops in the middle holds the lock ten seconds at most. Every look at a charge goes
-// by the key, however few there are: a scan would take longer the more there are.
+// A transaction takes no longer than this here, from its first statement (the wait for the lock is
+// one) to its commit, with connections that have to be made anew. PostgreSQL gives up a little
+// earlier, so that the usual end is its error and not a lost connection.
+constexpr std::chrono::seconds kTransactionTime{10};
+// Who has the lock sends the next statement within this time, or gives it up. PostgreSQL throws out
+// whoever has sent nothing for so long. So a server that stops in the middle holds the lock ten
+// seconds at most. (From version 17 on PostgreSQL ends the whole transaction after them.)
+constexpr std::chrono::seconds kLockTime{5};
+
+// Whoever commits, waits for the disk, and for the standbys that the server waits for. Every look
+// at a charge goes by the key, however few there are: a scan would take longer the more there are.
 constexpr const char* kSettings = R"(
   SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
            WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
          set_config('search_path', 'pg_catalog, pg_temp', true),
-         set_config('statement_timeout', '10s', true),
-         set_config('idle_in_transaction_session_timeout', '10s', true),
+         set_config('statement_timeout', '9s', true),
+         set_config('idle_in_transaction_session_timeout', '5s', true),
+         CASE WHEN current_setting('server_version_num')::int >= 170000
+              THEN set_config('transaction_timeout', '10s', true) END,
          set_config('enable_seqscan', 'off', true),
          set_config('enable_hashjoin', 'off', true),
          set_config('enable_mergejoin', 'off', true),
@@ -146,15 +158,18 @@ Result<PostgresRows> RunDurably(Postgres& connection, PostgresQuery query) {
 }
 
 // Whether LUCID's tables are there. Errors: they are of another version, or not on its disk.
-Result<bool> HasTables(Postgres& connection, const PostgresAddress& address) {
+Result<bool> HasTables(Postgres& connection, const PostgresAddress& address,
+                       Clock::time_point deadline = Clock::now() + Postgres::kPatience) {
   LUCID_ASSIGN(const PostgresRows there,
-               connection.RunOne({"SELECT to_regclass('lucid_ledger.format') IS NOT NULL"}));
+               connection.RunOne({"SELECT to_regclass('lucid_ledger.format') IS NOT NULL"},
+                                 deadline - Clock::now()));
   if (!there.Truth(0, 0)) return false;
   const PostgresQuery queries[] = {
       {"SELECT version FROM lucid_ledger.format"},
       {"SELECT count(*) FROM pg_class WHERE relnamespace = 'lucid_ledger'::regnamespace "
        "AND relkind = 'r' AND relpersistence <> 'p'"}};
-  LUCID_ASSIGN(const std::vector<PostgresRows> rows, connection.Run(queries));
+  LUCID_ASSIGN(const std::vector<PostgresRows> rows,
+               connection.Run(queries, deadline - Clock::now()));
   const std::int64_t version = rows[0].count() == 1 ? rows[0].Whole(0, 0) : 0;
   if (version != kVersion) {
     return InvalidInput(fmt::format("{} is of version {}; this program knows {}", address.name(),
@@ -194,6 +209,12 @@ class PostgresLedger : public LedgerStore {
 
  private:
   Status Reconnect();
+  Status ReconnectForOne() {  // for a question outside of a transaction of Begin
+    deadline_ = Clock::now() + kTransactionTime;
+    return Reconnect();
+  }
+  // What is left of the time of the transaction that has begun.
+  Clock::duration Left() const { return deadline_ - Clock::now(); }
   Result<Found> Find(const LedgerName& server, std::span<const std::string> names,
                      std::span<const Question> questions);
   Status CheckWritten(const std::vector<PostgresRows>& rows, std::span<const Line> lines,
@@ -204,14 +225,17 @@ class PostgresLedger : public LedgerStore {
   PostgresAddress address_;
   std::int64_t number_;                 // of the ledger among those of this database
   std::optional<Postgres> connection_;  // none: it was lost
+  Clock::time_point deadline_;          // of the transaction, or of what else is asked
+  Clock::time_point lock_until_;        // when the last statement has to be sent at the latest
   bool in_doubt_ = false;
 };
 
+// Requires: deadline_ is set.
 Status PostgresLedger::Reconnect() {
   if (connection_ && !connection_->lost()) return Ok();
   connection_.reset();
-  LUCID_ASSIGN(connection_, Postgres::Connect(address_));
-  LUCID_ASSIGN(const bool there, HasTables(*connection_, address_));
+  LUCID_ASSIGN(connection_, Postgres::Connect(address_, Left()));
+  LUCID_ASSIGN(const bool there, HasTables(*connection_, address_, deadline_));
   if (there) return Ok();
   connection_.reset();
   return Mismatch(
@@ -220,22 +244,27 @@ Status PostgresLedger::Reconnect() {
 
 void PostgresLedger::RollBack() {
   if (!connection_) return;
-  if (connection_->lost() || !connection_->RunOne({"ROLLBACK"}).ok()) connection_.reset();
+  // Without an answer the connection is closed, which rolls it back, too.
+  if (connection_->lost() || !connection_->RunOne({"ROLLBACK"}, Left()).ok()) connection_.reset();
 }
 
 // A connection that was lost while nothing was under way (a restart of the server, say) is made
-// anew once: nothing can have been charged yet.
+// anew once, if there is time left: nothing can have been charged yet.
 Result<LedgerStore::Found> PostgresLedger::Begin(const LedgerName& server,
                                                  std::span<const std::string> names,
                                                  std::span<const Question> questions) {
   in_doubt_ = false;
+  deadline_ = Clock::now() + kTransactionTime;
   for (bool again = false;; again = true) {
     LUCID_TRY(Reconnect());
     Result<Found> found = Find(server, names, questions);
-    if (found.ok()) return found;
+    if (found.ok()) {
+      lock_until_ = Clock::now() + kLockTime;
+      return found;
+    }
     const bool lost = connection_->lost();
     RollBack();
-    if (!lost || again) return found;
+    if (!lost || again || Left() < Postgres::kLeastConnectPatience) return found;
   }
 }
 
@@ -260,7 +289,7 @@ Result<LedgerStore::Found> PostgresLedger::Find(const LedgerName& server,
       {kFindCharges,
        {number, all_names, PostgresValue::Of(std::span<const std::int64_t>(accounts)),
         PostgresValue::Of(std::span<const AnswerName>(answers))}}};
-  LUCID_ASSIGN(const std::vector<PostgresRows> rows, connection_->Run(queries));
+  LUCID_ASSIGN(const std::vector<PostgresRows> rows, connection_->Run(queries, Left()));
   const PostgresRows& locked = rows[2];
   Found found;
   if (locked.count() == 1) {
@@ -312,19 +341,24 @@ Status PostgresLedger::Finish(std::span<const Line> lines, std::span<const Chang
     queries.push_back({"INSERT INTO lucid_ledger.absorbed VALUES ($1, $2)",
                        {PostgresValue::Of(number_), NameValue(*absorbed)}});
   }
-  const Result<std::vector<PostgresRows>> rows = connection_->Run(queries);
+  const auto run = [&](std::span<const PostgresQuery> some) -> Result<std::vector<PostgresRows>> {
+    if (Clock::now() < lock_until_) return connection_->Run(some, Left());
+    return IoError(fmt::format("this server held the lock of {} for too long", address_.name()));
+  };
+  const Result<std::vector<PostgresRows>> rows = run(queries);
   Status written = rows.ok() ? CheckWritten(*rows, lines, changes) : Status(rows.error());
   if (!written.ok()) {
     RollBack();
     return written;
   }
-  const Result<PostgresRows> committed = connection_->RunOne({"COMMIT"});
+  const PostgresQuery commit{"COMMIT"};
+  const Result<std::vector<PostgresRows>> committed = run({&commit, 1});
   in_doubt_ = !committed.ok() && connection_->lost();
   if (!committed.ok()) {
     RollBack();
     return committed.error();
   }
-  if (committed->command() == "COMMIT") return Ok();
+  if (committed->front().command() == "COMMIT") return Ok();
   return IoError(fmt::format("{} rolled a charge back", address_.name()));
 }
 
@@ -341,12 +375,12 @@ Status PostgresLedger::CheckWritten(const std::vector<PostgresRows>& rows,
 }
 
 Result<PostgresRows> PostgresLedger::Read(const char* sql) {
-  LUCID_TRY(Reconnect());
+  LUCID_TRY(ReconnectForOne());
   return connection_->RunOne({sql, {PostgresValue::Of(number_)}});
 }
 
 Status PostgresLedger::WriteName(const char* sql, const LedgerName& name) {
-  LUCID_TRY(Reconnect());
+  LUCID_TRY(ReconnectForOne());
   LUCID_TRY(RunDurably(*connection_, {sql, {PostgresValue::Of(number_), NameValue(name)}}));
   return Ok();
 }
@@ -365,6 +399,7 @@ Result<std::vector<LedgerName>> PostgresLedger::GuardKeys() {
   LUCID_ASSIGN(const PostgresRows rows,
                Read("SELECT name FROM lucid_ledger.guard_keys WHERE ledger = $1 ORDER BY name"));
   std::vector<LedgerName> keys;
+  keys.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) keys.push_back(LedgerNameOf(rows.Bytes(i, 0)));
   return keys;
 }
@@ -379,6 +414,7 @@ Result<std::vector<std::pair<LedgerName, std::int64_t>>> PostgresLedger::Servers
       const PostgresRows rows,
       Read("SELECT name, commits FROM lucid_ledger.servers WHERE ledger = $1 ORDER BY name"));
   std::vector<std::pair<LedgerName, std::int64_t>> servers;
+  servers.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     servers.emplace_back(LedgerNameOf(rows.Bytes(i, 0)), rows.Whole(i, 1));
   }
@@ -390,7 +426,7 @@ Status PostgresLedger::AddServer(const LedgerName& server) {
 }
 
 Result<bool> PostgresLedger::HasAbsorbed(const LedgerName& ledger) {
-  LUCID_TRY(Reconnect());
+  LUCID_TRY(ReconnectForOne());
   LUCID_ASSIGN(
       const PostgresRows rows,
       connection_->RunOne(
@@ -409,6 +445,7 @@ Result<std::vector<std::pair<std::string, LedgerStore::Account>>> PostgresLedger
                Read("SELECT name, id, spent, answers FROM lucid_ledger.accounts WHERE ledger = $1 "
                     "ORDER BY name"));
   std::vector<std::pair<std::string, Account>> accounts;
+  accounts.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     accounts.emplace_back(std::string(rows.Text(i, 0)),
                           Account{rows.Whole(i, 1), rows.Whole(i, 2), rows.Whole(i, 3)});
@@ -417,13 +454,14 @@ Result<std::vector<std::pair<std::string, LedgerStore::Account>>> PostgresLedger
 }
 
 Result<std::vector<LedgerStore::Charge>> PostgresLedger::Charges(std::int64_t account) {
-  LUCID_TRY(Reconnect());
+  LUCID_TRY(ReconnectForOne());
   LUCID_ASSIGN(const PostgresRows rows,
                connection_->RunOne({"SELECT answer, cost FROM lucid_ledger.charges "
                                     "WHERE account = $1",
                                     {PostgresValue::Of(account)}},
                                    std::chrono::minutes(10)));
   std::vector<Charge> charges;
+  charges.reserve(static_cast<std::size_t>(rows.count()));
   for (int i = 0; i < rows.count(); ++i) {
     charges.push_back({LedgerNameOf(rows.Bytes(i, 0)), rows.Whole(i, 1)});
   }

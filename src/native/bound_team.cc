@@ -7,8 +7,9 @@
 
 #include "base/parallel.h"
 #include "ensemble/engine_networks.h"
-#include "native/member_bounds.h"
+#include "native/guard_proof.h"
 #include "native/region_tasks.h"
+#include "native/spatial_box.h"
 #include "numeric/floating_point.h"
 
 namespace lucid {
@@ -90,34 +91,86 @@ Result<std::unique_ptr<TaskTeam>> GatherForBounds(Team* team, const Ensemble& en
   return TaskTeam::Gather(*team, SubjectOf(ensemble), std::move(stop));
 }
 
+struct NativeHelper::Impl {
+  Impl(const Ensemble& of, int with) : ensemble(of), networks(of), threads(with) {}
+
+  const Ensemble& ensemble;
+  const EngineNetworks networks;
+  const int threads;
+  std::optional<HelpedSearch> search;                            // of the latest region search
+  std::vector<std::unique_ptr<spatial::BoxWorker>> box_workers;  // once they are needed
+  std::vector<std::unique_ptr<ClaimWorker>> claim_workers;       // the same
+  TaskTopic current;
+  std::optional<Domain> domain;  // of the current tasks
+  std::stop_token nobody_waits;
+
+  void BeginBoxes() {
+    domain.emplace(Domain::Of(current.domain, ensemble.manifest().schema));
+    while (std::ssize(box_workers) < threads) {
+      box_workers.push_back(std::make_unique<spatial::BoxWorker>(networks.network()));
+      claim_workers.push_back(std::make_unique<ClaimWorker>(ensemble.network()));
+    }
+  }
+  bool AnswerBoxes(ByteCursor& in, std::size_t worker, std::string& out) const {
+    if (current.kind == TaskKind::kConfirm) {
+      return AnswerClaims(ensemble, *domain, current.label, current.member_error,
+                          *claim_workers[worker], in, out);
+    }
+    const SpatialQuestion question{.label = current.label,
+                                   .member_error = current.member_error,
+                                   .claims = {},
+                                   .flat = current.flat};
+    const spatial::BoxWork work(networks.network(), networks.members(), *domain, question);
+    return current.kind == TaskKind::kSpatialCut ? work.AnswerCut(in, *box_workers[worker], out)
+                                                 : work.AnswerHalf(in, *box_workers[worker], out);
+  }
+};
+
+NativeHelper::NativeHelper(const Ensemble& ensemble, int threads)
+    : impl_(std::make_unique<Impl>(ensemble, EffectiveThreads(threads))) {}
+NativeHelper::~NativeHelper() = default;
+
+Status NativeHelper::Begin(std::string_view bytes, std::stop_token nobody_waits) {
+  const auto classes = impl_->ensemble.network().architecture.classes();
+  TaskTopic topic;
+  if (!TaskTopic::Read(bytes, topic) || topic.label < 0 || topic.label >= classes) {
+    return InternalError("the leader's tasks are of no kind that is known here");
+  }
+  impl_->current = topic;
+  impl_->nobody_waits = nobody_waits;
+  if (topic.kind == TaskKind::kMembers) return Ok();
+  if (topic.kind >= TaskKind::kSpatialCut) {
+    impl_->BeginBoxes();
+    return Ok();
+  }
+  if (!impl_->search || !impl_->search->Serves(topic)) {
+    impl_->search.emplace(impl_->ensemble, impl_->networks, topic, impl_->threads);
+  }
+  impl_->search->Begin(topic, std::move(nobody_waits));
+  return Ok();
+}
+
+Status NativeHelper::Answer(ByteCursor& in, int worker, std::string& out) const {
+  const TaskTopic& topic = impl_->current;
+  if (topic.kind == TaskKind::kMembers) {
+    return AnswerMembers(impl_->ensemble, impl_->networks, topic.label, topic.member_error,
+                         impl_->nobody_waits, in, out);
+  }
+  const bool answered = topic.kind >= TaskKind::kSpatialCut
+                            ? impl_->AnswerBoxes(in, static_cast<std::size_t>(worker), out)
+                            : impl_->search->Answer(in, worker, out);
+  if (answered) return Ok();
+  return InternalError("a task of the leader is damaged, or its answer cannot be told");
+}
+
 Status HelpBounds(const Ensemble& ensemble, Team& team, int threads, std::stop_token stop) {
   LUCID_TRY(CheckFloatingPoint());
-  const EngineNetworks networks(ensemble);
-  const auto classes = static_cast<std::int32_t>(ensemble.network().architecture.classes());
-  std::optional<HelpedSearch> search;
-  TaskTopic current;
-  std::stop_token nobody_waits;
-  TeamService service;
-  service.begin = [&](std::string_view bytes, std::stop_token dropped) -> Status {
-    TaskTopic topic;
-    if (!TaskTopic::Read(bytes, topic) || topic.label < 0 || topic.label >= classes) {
-      return InternalError("the leader's tasks are of no kind that is known here");
-    }
-    current = topic;
-    nobody_waits = dropped;
-    if (topic.kind == TaskKind::kMembers) return Ok();
-    if (!search || !search->Serves(topic)) search.emplace(ensemble, networks, topic, threads);
-    search->Begin(topic, std::move(dropped));
-    return Ok();
-  };
-  service.answer = [&](ByteCursor& in, int worker, std::string& out) -> Status {
-    if (current.kind == TaskKind::kMembers) {
-      return AnswerMembers(ensemble, networks, current.label, current.member_error, nobody_waits,
-                           in, out);
-    }
-    if (search->Answer(in, worker, out)) return Ok();
-    return InternalError("a task of the leader is damaged, or its answer cannot be told");
-  };
+  NativeHelper helper(ensemble, threads);
+  const TeamService service{
+      [&](std::string_view topic, std::stop_token nobody_waits) {
+        return helper.Begin(topic, std::move(nobody_waits));
+      },
+      [&](ByteCursor& in, int worker, std::string& out) { return helper.Answer(in, worker, out); }};
   return HelpTaskTeam(team, SubjectOf(ensemble), threads, service, std::move(stop));
 }
 

@@ -16,8 +16,6 @@
 namespace lucid {
 namespace {
 
-using region_search::BytesIn;
-using region_search::BytesOut;
 using testing::HasSubstr;
 
 struct Made {
@@ -229,6 +227,73 @@ TEST_F(BoundTeam, ADamagedAnswerIsAnError) {
       ExpectSame(Alone(Options()), *found);
       continue;
     }
+    ASSERT_FALSE(found.ok()) << kind;
+    EXPECT_THAT(found.error().message, HasSubstr("a helper")) << kind;
+  }
+}
+
+// ---- spatial bounds
+// -------------------------------------------------------------------------------
+
+class SpatialTeam : public BoundTeam {
+ protected:
+  SpatialFile Make(Team* team, const Certificate& certificate, const MemberBounds& members,
+                   int threads = 1) const {
+    SpatialOptions options;
+    options.leaves = 60;
+    options.time_limit = 1e6;
+    options.threads = threads;
+    options.least_spared = 0;
+    options.team = team;
+    auto file = ComputeSpatialBounds(*ensemble_, certificate, members, {}, options);
+    EXPECT_TRUE(file.ok()) << file.error().message;
+    return file.ok() ? *std::move(file) : SpatialFile();
+  }
+  Digest ProofOf(const Certificate& certificate, const SpatialFile& file) const {
+    return WriteGuardProof(folder_ / "spatial", certificate, file.proofs).value();
+  }
+};
+
+// In the plane, where boxes are halved, and with more inputs, where cuts are looked for.
+TEST_F(SpatialTeam, GivesTheBytesOfOneProcess) {
+  for (const std::int64_t inputs : {2, 3, 12}) {
+    SCOPED_TRACE(testing::Message() << inputs << " inputs");
+    Open(lucid::Make(9, inputs, inputs == 3 ? 3 : 2, inputs > 10 ? 6 : 20));
+    NativeBoundOptions options = Options();
+    options.common.gap = 0.5;
+    options.attack_climbs = 8;
+    const Certificate certificate = Alone(options);
+    const MemberBounds members = BoundMembers(*ensemble_, certificate.member_error, 1).value();
+    const SpatialFile alone = Make(nullptr, certificate, members);
+    std::size_t splits = 0;
+    for (const BoxProof& proof : alone.proofs) splits += proof.splits.size();
+    EXPECT_GT(splits, 20U) << "a search of few boxes shows little";
+    for (const int processes : {2, 5}) {
+      LocalTeamOf team(processes,
+                       [this](Team& helper) { return HelpBounds(*ensemble_, helper, 2); });
+      const SpatialFile together = Make(&team.leader(), certificate, members, 1 + processes % 2);
+      EXPECT_TRUE(together.bytes == alone.bytes) << processes;
+      EXPECT_EQ(ProofOf(certificate, together), ProofOf(certificate, alone)) << processes;
+    }
+  }
+}
+
+TEST_F(SpatialTeam, ADamagedAnswerIsAnError) {
+  Open(lucid::Make(9, 3, 2, 20));
+  NativeBoundOptions options = Options();
+  options.common.gap = 0.5;
+  const Certificate certificate = Alone(options);
+  const MemberBounds members = BoundMembers(*ensemble_, certificate.member_error, 1).value();
+  for (const int kind : {0, 1, 2}) {
+    LocalTeamOf team(3, [&](Team& helper) {
+      LyingTeam lying(helper, kind);
+      return HelpBounds(*ensemble_, lying, 1);
+    });
+    SpatialOptions spatial;
+    spatial.time_limit = 1e6;
+    spatial.threads = 1;
+    spatial.team = &team.leader();
+    const auto found = ComputeSpatialBounds(*ensemble_, certificate, members, {}, spatial);
     ASSERT_FALSE(found.ok()) << kind;
     EXPECT_THAT(found.error().message, HasSubstr("a helper")) << kind;
   }

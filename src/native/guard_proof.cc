@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <tuple>
+#include <utility>
 
 #include "base/parallel.h"
-#include "check/claim_checker.h"
+#include "native/region_tasks.h"
+#include "native/task_bytes.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -34,6 +37,18 @@ void Shrink(const Domain& domain, ProofRegion& box) {
   if (domain.Shrink(box.lower, box.upper)) return;
   box.lower.front() = 1;
   box.upper.front() = 0;
+}
+
+// What the checker's code finds of a claim about the inputs of the domain in the box.
+double BoundOf(const Ensemble& ensemble, const Domain& domain, std::int32_t label,
+               double member_error, const ProofClosing& claim, ProofRegion box,
+               ClaimWorker& worker) {
+  Shrink(domain, box);
+  worker.checker.Enter(std::move(box));
+  if (claim.member != ProofClosing::kEveryPair) {
+    ensemble.CopyParameters(claim.member, worker.parameters);
+  }
+  return worker.checker.Bound(label, claim, member_error, worker.parameters);
 }
 
 // Whether the claim is true now.
@@ -126,42 +141,85 @@ ProofClosing ClaimByLines(RegionBounder& bounder, const PairFacts& facts, std::i
   return claim;
 }
 
+bool AnswerClaims(const Ensemble& ensemble, const Domain& domain, std::int32_t label,
+                  double member_error, ClaimWorker& worker, ByteCursor& in, std::string& out) {
+  BytesIn io(in);
+  BytesOut answer(out);
+  const Architecture& architecture = ensemble.network().architecture;
+  const auto inputs = static_cast<std::size_t>(architecture.inputs());
+  for (std::uint64_t count = io.Count(0); count > 0; --count) {
+    ProofRegion box;
+    ProofClosing claim;
+    io.Numbers(box.lower);
+    io.Numbers(box.upper);
+    io(claim);
+    io.Require(box.lower.size() == inputs && box.upper.size() == inputs && claim.member >= -1 &&
+               claim.member < ensemble.members() && claim.other >= 0 &&
+               claim.other < architecture.classes());
+    if (!io.ok()) return false;
+    const double found =
+        BoundOf(ensemble, domain, label, member_error, claim, std::move(box), worker);
+    answer(found);
+  }
+  return io.ok();
+}
+
 Status ConfirmClaims(const Ensemble& ensemble, const Domain& domain, std::int32_t label,
-                     double member_error, int threads, const std::stop_token& stop,
-                     BoxProof& proof) {
+                     double member_error, int threads, const std::stop_token& stop, BoxProof& proof,
+                     TaskTeam* team) {
   const auto order = [](const ProofClosing& claim) {
     return std::tuple(claim.node, claim.member, claim.other);
   };
   std::ranges::sort(proof.claims, {}, order);
   const std::vector<ProofRegion> boxes = BoxesOf(proof, ensemble.network().architecture.inputs());
-  struct Worker {
-    explicit Worker(const Network& network)
-        : checker(network), parameters(network.parameters.size()) {}
-    ClaimChecker checker;
-    std::vector<float> parameters;
-  };
-  std::vector<Worker> workers;
-  workers.reserve(static_cast<std::size_t>(EffectiveThreads(threads)));
-  for (int w = 0; w < EffectiveThreads(threads); ++w) workers.emplace_back(ensemble.network());
+  std::vector<std::unique_ptr<ClaimWorker>> workers;
+  for (int w = 0; w < EffectiveThreads(threads); ++w) {
+    workers.push_back(std::make_unique<ClaimWorker>(ensemble.network()));
+  }
   std::vector<char> stays(proof.claims.size());
-  const std::size_t chunks = (proof.claims.size() + kChunk - 1) / kChunk;
-  LUCID_TRY(
-      ParallelFor(static_cast<std::int64_t>(chunks), threads, stop, [&](std::int64_t chunk, int w) {
-        Worker& worker = workers[w];
-        const std::size_t from = static_cast<std::size_t>(chunk) * kChunk;
-        for (std::size_t i = from; i < std::min(from + kChunk, proof.claims.size()); ++i) {
-          ProofClosing& claim = proof.claims[i];
-          ProofRegion box = boxes[claim.node];
-          Shrink(domain, box);
-          worker.checker.Enter(std::move(box));
-          if (claim.member != ProofClosing::kEveryPair) {
-            ensemble.CopyParameters(claim.member, worker.parameters);
-          }
-          stays[i] =
-              Confirm(worker.checker.Bound(label, claim, member_error, worker.parameters), claim);
-        }
-        return Ok();
-      }));
+  const auto chunk = [&](std::int64_t task) {
+    const std::size_t from = static_cast<std::size_t>(task) * kChunk;
+    return std::pair(from, std::min(from + kChunk, proof.claims.size()));
+  };
+  region_search::TaskTopic topic;
+  topic.kind = region_search::TaskKind::kConfirm;
+  topic.label = label;
+  topic.member_error = member_error;
+  topic.domain = domain.kind();
+  TeamTasks tasks;
+  tasks.topic = topic.Bytes();
+  tasks.count = static_cast<std::int64_t>((proof.claims.size() + kChunk - 1) / kChunk);
+  tasks.ask = [&](std::int64_t task, std::string& out) {
+    const auto [from, to] = chunk(task);
+    BytesOut io(out);
+    io.Count(to - from);
+    for (std::size_t i = from; i < to; ++i) {
+      const ProofRegion& box = boxes[proof.claims[i].node];
+      io.Numbers(box.lower);
+      io.Numbers(box.upper);
+      io(proof.claims[i]);
+    }
+  };
+  tasks.take = [&](std::int64_t task, ByteCursor& in) {
+    const auto [from, to] = chunk(task);
+    for (std::size_t i = from; i < to; ++i) {
+      const auto found = in.Take<double>();
+      if (std::isnan(found)) return false;
+      stays[i] = Confirm(found, proof.claims[i]) ? 1 : 0;
+    }
+    return in.ok();
+  };
+  const auto here = [&](std::int64_t task, int w) -> Status {
+    const auto [from, to] = chunk(task);
+    for (std::size_t i = from; i < to; ++i) {
+      ProofClosing& claim = proof.claims[i];
+      const double found = BoundOf(ensemble, domain, label, member_error, claim, boxes[claim.node],
+                                   *workers[static_cast<std::size_t>(w)]);
+      stays[i] = Confirm(found, claim) ? 1 : 0;
+    }
+    return Ok();
+  };
+  LUCID_TRY(DoTasks(team, std::move(tasks), here, threads, stop));
   std::size_t kept = 0;
   for (std::size_t i = 0; i < proof.claims.size(); ++i) {
     if (stays[i] == 0) continue;

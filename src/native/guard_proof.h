@@ -5,8 +5,12 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
+#include "base/bytes.h"
+#include "base/task_team.h"
+#include "check/claim_checker.h"
 #include "lucid/base/result.h"
 #include "lucid/certificate/spatial.h"
 #include "lucid/data/domain.h"
@@ -26,10 +30,24 @@ ProofClosing ClaimByLines(RegionBounder& bounder, const PairFacts& facts, std::i
 
 // Asks the checker's own code about every claim of a class. A claim gets the value that it finds if
 // that is larger, and is dropped if it finds none. What is left is in order of nodes, members and
-// classes. Requires: splits with parents before their children, of inputs. Errors: kInterrupted.
+// classes. Requires: splits with parents before their children, of inputs. `team`: processes that
+// share the work, or null. Errors: kInterrupted; of a team.
 Status ConfirmClaims(const Ensemble& ensemble, const Domain& domain, std::int32_t label,
-                     double member_error, int threads, const std::stop_token& stop,
-                     BoxProof& proof);
+                     double member_error, int threads, const std::stop_token& stop, BoxProof& proof,
+                     TaskTeam* team = nullptr);
+
+// What a thread needs to ask the checker's code.
+struct ClaimWorker {
+  explicit ClaimWorker(const Network& network)
+      : checker(network), parameters(network.parameters.size()) {}
+  ClaimChecker checker;
+  std::vector<float> parameters;
+};
+
+// A helper's part of it: reads some claims and writes what the checker's code says of them. False:
+// that was no question.
+bool AnswerClaims(const Ensemble& ensemble, const Domain& domain, std::int32_t label,
+                  double member_error, ClaimWorker& worker, ByteCursor& in, std::string& out);
 
 // The bounds of boxes that the claims of a class show if each is true: of every box, for every pair
 // the least value that is claimed of it or of a box around it, or beta_upper.

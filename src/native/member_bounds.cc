@@ -1,6 +1,4 @@
 // The bounds of every member over the whole domain, with their proofs: what an index is built of.
-#include "native/member_bounds.h"
-
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -15,9 +13,6 @@
 
 namespace lucid {
 namespace {
-
-using region_search::BytesIn;
-using region_search::BytesOut;
 
 constexpr std::int64_t kBlock = 64;  // members of one task
 
@@ -63,7 +58,7 @@ Result<std::vector<ProofClosing>> ClaimsByTeam(const Ensemble& ensemble,
   tasks.take = [&](std::int64_t block, ByteCursor& in) {
     BytesIn io(in);
     std::vector<ProofClosing> claims;
-    region_search::List(io, claims);
+    List(io, claims);
     ++ready;
     found[static_cast<std::size_t>(block)] = std::move(claims);
     return io.ok();
@@ -103,7 +98,7 @@ Status AnswerMembers(const Ensemble& ensemble, const EngineNetworks& networks, s
     return claims.error().kind == ErrorKind::kInterrupted ? Ok() : Status(claims.error());
   }
   BytesOut answer(out);
-  region_search::List(answer, *claims);
+  List(answer, *claims);
   return Ok();
 }
 

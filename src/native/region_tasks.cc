@@ -166,11 +166,18 @@ std::string_view NameOf(TaskKind kind) {
       return "members";
     case TaskKind::kFirstAttack:
       return "first attack";
+    case TaskKind::kSpatialCut:
+      return "box to cut";
+    case TaskKind::kSpatialHalf:
+      return "half of a box";
+    case TaskKind::kConfirm:
+      return "claims";
   }
   return "";
 }
 
-// ---- pairs ----------------------------------------------------------------------------------------
+// ---- pairs
+// ----------------------------------------------------------------------------------------
 
 void PairsTask::Do(const TaskTools& tools, Worker& worker) {
   if (how == How::kLinesInRegion) {
@@ -205,7 +212,8 @@ bool PairsTask::Take(ByteCursor& in) {
   return io.ok();
 }
 
-// ---- regions --------------------------------------------------------------------------------------
+// ---- regions
+// --------------------------------------------------------------------------------------
 
 void ExpandTask::Do(const TaskTools& tools, Worker& worker) {
   *expansion = tools.cutter.Expand(*node, worker);
@@ -223,7 +231,8 @@ bool ExpandTask::Take(ByteCursor& in) {
   return io.ok();
 }
 
-// ---- attacks --------------------------------------------------------------------------------------
+// ---- attacks
+// --------------------------------------------------------------------------------------
 
 void AttackTask::Do(const TaskTools& tools, Worker&) {
   const AttackOptions alone{seed, 1, pool, climbs, tools.options.domain};
@@ -268,7 +277,8 @@ bool FirstAttackTask::Take(ByteCursor& in) {
   return io.ok();
 }
 
-// ---- closer looks ---------------------------------------------------------------------------------
+// ---- closer looks
+// ---------------------------------------------------------------------------------
 
 void CloserTask::Do(const TaskTools& tools, Worker& worker) {
   tools.work.BoundCloser(*box, worker, [&] { return tools.expired(worker); });
@@ -286,7 +296,8 @@ bool CloserTask::Take(ByteCursor& in) {
   return io.ok();
 }
 
-// ---- topics ---------------------------------------------------------------------------------------
+// ---- topics
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -308,7 +319,7 @@ bool TaskTopic::Read(std::string_view bytes, TaskTopic& topic) {
   ByteCursor in(bytes);
   BytesIn io(in);
   Fields(io, topic);
-  io.Require(topic.kind >= TaskKind::kPairs && topic.kind <= TaskKind::kFirstAttack);
+  io.Require(topic.kind >= TaskKind::kPairs && topic.kind <= TaskKind::kConfirm);
   return io.ok() && in.left() == 0;
 }
 
@@ -334,6 +345,9 @@ bool AnswerTask(TaskKind kind, ByteCursor& in, const TaskTools& tools, Worker& w
     case TaskKind::kFirstAttack:
       return AnswerFirstAttack(question, tools, answer);
     case TaskKind::kMembers:
+    case TaskKind::kSpatialCut:
+    case TaskKind::kSpatialHalf:
+    case TaskKind::kConfirm:
       break;
   }
   return false;

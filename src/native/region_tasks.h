@@ -32,8 +32,20 @@ struct TaskTools {
   int threads = 1;  // of this process, for a task that has it for itself
 };
 
-// kMembers: the bounds of some members over the whole domain (BoundMembers); no part of a search.
-enum class TaskKind : std::uint8_t { kPairs = 1, kExpand, kAttack, kCloser, kMembers, kFirstAttack };
+// The last ones are no part of a search of regions: the bounds of some members over the whole
+// domain (BoundMembers), where to cut a box and the bounds of its half (SearchSpatialBounds), and
+// claims that the checker's code is asked about (ConfirmClaims).
+enum class TaskKind : std::uint8_t {
+  kPairs = 1,
+  kExpand,
+  kAttack,
+  kCloser,
+  kMembers,
+  kFirstAttack,
+  kSpatialCut,
+  kSpatialHalf,
+  kConfirm,
+};
 std::string_view NameOf(TaskKind kind);
 
 // Each task has: Do, in this process; Ask, which writes its question; and Take, which reads the

@@ -9,6 +9,7 @@
 #include "lucid/data/domain.h"
 #include "lucid/native/bound.h"
 #include "lucid/nn/network.h"
+#include "native/bound_team.h"
 #include "native/engine.h"
 #include "native/guard_proof.h"
 #include "native/spatial_search.h"
@@ -92,6 +93,7 @@ Result<SpatialFile> ComputeSpatialBounds(const Ensemble& ensemble, const Certifi
   const Domain domain = Domain::Of(certificate.domain, ensemble.manifest().schema);
   const EngineNetworks networks(ensemble);
   const std::vector<float> rows = Guides(guides, domain);
+  LUCID_ASSIGN(const auto helpers, GatherForBounds(options.team, ensemble, stop));
   const WorkClock clock(EffectiveThreads(options.threads));
   const auto left = [&] { return std::max(options.time_limit - clock.Seconds(), 0.0); };
   SpatialFile file;
@@ -103,23 +105,34 @@ Result<SpatialFile> ComputeSpatialBounds(const Ensemble& ensemble, const Certifi
     search.seconds = left() / (classes - label);
     search.threads = options.threads;
     search.stop = stop;
+    search.team = helpers.get();
     search.report = [&](std::int64_t all, std::int64_t waiting) {
       if (!progress) return;
       progress({fmt::format("spatial bounds of class {}", label), "inputs", all - waiting, all, 0,
                 fmt::format("at most {:.0f} s of work left", left())});
     };
     const double beta_upper = certificate.classes[label].beta_upper;
-    file.proofs.push_back(SearchSpatialBounds(
-        networks.network(), networks.members(), domain,
-        {label, beta_upper, certificate.member_error, members.proofs[label].claims,
-         ensemble.network().architecture.layers().size() == 1},
-        rows, search));
+    LUCID_ASSIGN(BoxProof proof,
+                 SearchSpatialBounds(
+                     networks.network(), networks.members(), domain,
+                     {label, beta_upper, certificate.member_error, members.proofs[label].claims,
+                      ensemble.network().architecture.layers().size() == 1},
+                     rows, search));
+    file.proofs.push_back(std::move(proof));
   }
-  // The limit and a stop end the search and not this: what was found is worth its proof.
+  // The limit and a stop end the search and not this: what was found is worth its proof. Helpers
+  // that are stopped answer no more.
+  const auto confirm = [&](std::int32_t label, TaskTeam* team) {
+    return ConfirmClaims(ensemble, domain, label, certificate.member_error, options.threads, {},
+                         file.proofs[static_cast<std::size_t>(label)], team);
+  };
   for (std::int32_t label = 0; label < classes; ++label) {
-    BoxProof& proof = file.proofs[label];
-    LUCID_TRY(ConfirmClaims(ensemble, domain, label, certificate.member_error, options.threads, {},
-                            proof));
+    Status confirmed = confirm(label, helpers.get());
+    if (!confirmed.ok() && confirmed.error().kind == ErrorKind::kInterrupted) {
+      confirmed = confirm(label, nullptr);
+    }
+    LUCID_TRY(confirmed);
+    const BoxProof& proof = file.proofs[static_cast<std::size_t>(label)];
     trees.push_back(
         TreeOf(proof, ensemble.members(), classes, label, certificate.classes[label].beta_upper));
   }

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "base/task_team.h"
 #include "ensemble/members.h"
 #include "lucid/certificate/proof.h"
 #include "lucid/data/domain.h"
@@ -24,6 +25,7 @@ struct SpatialSearchOptions {
   double seconds = 30;  // of work (base/work_clock.h)
   int threads = 0;      // 0: all cores; the answer does not depend on it, unless time runs out
   std::stop_token stop;
+  TaskTeam* team = nullptr;  // processes that share the work; they do not show in the answer either
   // Told how many guiding inputs were there and how many still are above their bound. Optional.
   std::function<void(std::int64_t all, std::int64_t waiting)> report;
 };
@@ -41,8 +43,10 @@ struct SpatialQuestion {
 // beta_upper, bounds that are good for the guides (TreeOf), whatever ended the search. `guides`
 // (rows x inputs) say where bounds should be tight: at inputs that N gives the class, that a guard
 // would noise by beta_upper, and that no member gives another label.
-BoxProof SearchSpatialBounds(const Network& network, const Members& members, const Domain& domain,
-                             const SpatialQuestion& question, std::span<const float> guides,
-                             const SpatialSearchOptions& options);
+// Errors: of a team.
+Result<BoxProof> SearchSpatialBounds(const Network& network, const Members& members,
+                                     const Domain& domain, const SpatialQuestion& question,
+                                     std::span<const float> guides,
+                                     const SpatialSearchOptions& options);
 
 }  // namespace lucid

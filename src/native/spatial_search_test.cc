@@ -42,9 +42,10 @@ struct Problem {
   SpatialBounds::Tree Search(std::int32_t label, const SpatialSearchOptions& options,
                              const Domain& domain) const {
     const double beta_upper = std::ranges::max(upper[label]);
-    const BoxProof proof = SearchSpatialBounds(
+    const auto proof = SearchSpatialBounds(
         network, *members, domain, {label, beta_upper, error, claims[label]}, guides, options);
-    return TreeOf(proof, members->count(), network.architecture.classes(), label, beta_upper);
+    EXPECT_TRUE(proof.ok());
+    return TreeOf(*proof, members->count(), network.architecture.classes(), label, beta_upper);
   }
   SpatialBounds Bounds(const SpatialSearchOptions& options, const Domain& domain) const {
     std::vector<SpatialBounds::Tree> trees;

@@ -5,9 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stop_token>
+#include <string>
+#include <string_view>
 
 #include "attack/attack.h"
+#include "base/bytes.h"
+#include "base/task_team.h"
 #include "ensemble/members.h"
 #include "lucid/paper/bound.h"
 #include "native/engine.h"
@@ -23,6 +28,7 @@ struct MilpProblem {
   const MilpBoundOptions& options;
   double member_error = 0;           // the constraint of a member is g <= member_error
   SubsetJournal* journal = nullptr;  // of this problem; may be null
+  TaskTeam* team = nullptr;          // processes that share the work, or null
 };
 
 // Told the bounds and the number of MILPs when something changed.
@@ -37,5 +43,25 @@ Result<ClassBound> BoundClassByMilp(const MilpProblem& problem, std::int32_t lab
                                     const AttackResult& attack,
                                     std::chrono::steady_clock::time_point deadline,
                                     std::stop_token stop, const BoundReport& report = {});
+
+// What a helper does of such a search: the two functions of a TeamService.
+class MilpHelper {
+ public:
+  // Whether tasks of this topic are of such a search.
+  static bool Serves(std::string_view topic);
+
+  // Keeps a reference.
+  explicit MilpHelper(const Ensemble& ensemble);
+  ~MilpHelper();
+  MilpHelper(const MilpHelper&) = delete;
+  MilpHelper& operator=(const MilpHelper&) = delete;
+
+  Status Begin(std::string_view topic, std::stop_token nobody_waits);
+  Status Answer(ByteCursor& in, int worker, std::string& out) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace lucid

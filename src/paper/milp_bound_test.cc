@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/task_team.h"
 #include "certificate/test_support.h"
+#include "native/bound_team.h"
 #include "paper/test_support.h"
+#include "support/local_team.h"
 
 namespace lucid {
 namespace {
@@ -39,6 +42,30 @@ class RunTest : public testing::Test {
       EXPECT_EQ(a.classes[c].beta_upper, b.classes[c].beta_upper) << "class " << c;
     }
   }
+  // Of one search, by whomever it was done.
+  static void ExpectSameCertificate(const Certificate& a, const Certificate& b) {
+    ExpectSameBits(a, b);
+    for (std::size_t c = 0; c < a.classes.size(); ++c) {
+      EXPECT_EQ(a.classes[c].beta_lower, b.classes[c].beta_lower) << "class " << c;
+      EXPECT_EQ(a.classes[c].status, b.classes[c].status) << "class " << c;
+      EXPECT_EQ(a.classes[c].counters, b.classes[c].counters) << "class " << c;
+      ASSERT_EQ(a.classes[c].witness.has_value(), b.classes[c].witness.has_value());
+      if (!a.classes[c].witness) continue;
+      EXPECT_EQ(a.classes[c].witness->x, b.classes[c].witness->x) << "class " << c;
+      EXPECT_EQ(a.classes[c].witness->member, b.classes[c].witness->member) << "class " << c;
+    }
+  }
+  // A helper that knows no other tasks.
+  Status Help(Team& team) const {
+    MilpHelper helper(ensemble_);
+    const TeamService service{[&](std::string_view topic, std::stop_token nobody_waits) {
+                                return helper.Begin(topic, std::move(nobody_waits));
+                              },
+                              [&](ByteCursor& in, int worker, std::string& out) {
+                                return helper.Answer(in, worker, out);
+                              }};
+    return HelpTaskTeam(team, SubjectOf(ensemble_), 1, service, {});
+  }
   static std::int64_t Counter(const ClassBound& bound, const std::string& name) {
     for (const auto& [key, value] : bound.counters) {
       if (key == name) return value;
@@ -59,7 +86,7 @@ TEST_F(RunTest, OneWorkerAndEightGiveTheSameBits) {
     const Certificate one = Bounds(options);
     options.common.threads = 8;
     const Certificate eight = Bounds(options);
-    ExpectSameBits(one, eight);
+    ExpectSameCertificate(one, eight);
     for (const ClassBound& bound : one.classes) {
       EXPECT_NE(bound.status, BoundStatus::kDeadline);
       EXPECT_GE(bound.beta_upper, bound.beta_lower);
@@ -67,6 +94,64 @@ TEST_F(RunTest, OneWorkerAndEightGiveTheSameBits) {
     }
   }
   EXPECT_GT(splits, 0) << "the test has become easy";
+}
+
+TEST_F(RunTest, AnyNumberOfProcessesGivesTheCertificateOfOne) {
+  for (const Variant variant : {Variant::kNaive, Variant::kH, Variant::kHMB, Variant::kFull}) {
+    const Certificate alone = Bounds(Options(variant));
+    for (const int processes : {2, 3, 5}) {
+      SCOPED_TRACE(testing::Message() << NameOf(variant) << ", " << processes << " processes");
+      LocalTeamOf team(processes, [this](Team& helper) { return Help(helper); });
+      MilpBoundOptions options = Options(variant);
+      options.common.team = &team.leader();
+      ExpectSameCertificate(alone, Bounds(options));
+    }
+  }
+}
+
+// What several processes left in the journal is gone on with by another number.
+TEST_F(RunTest, AnotherNumberOfProcessesGoesOn) {
+  const Certificate whole = Bounds(Options(Variant::kHMB));
+  std::int64_t milps = 1;
+  bool stopped_early = false;
+  for (const int processes : {3, 2, 1, 4}) {
+    MilpBoundOptions options = Options(Variant::kHMB);
+    options.common.journal = folder_ / "bound.journal";
+    options.common.resume = milps > 1;
+    LocalTeamOf team(processes, [this](Team& helper) { return Help(helper); });
+    options.common.team = &team.leader();
+    std::stop_source source;
+    const bool last = processes == 4;
+    const auto found = ComputeBoundsByMilp(
+        ensemble_, options,
+        [&](const Progress& progress) {
+          if (!last && progress.done >= milps) source.request_stop();
+        },
+        source.get_token());
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    milps += 2;
+    for (std::size_t c = 0; c < whole.classes.size(); ++c) {
+      EXPECT_GE(found->classes[c].beta_upper, whole.classes[c].beta_lower) << "UNSOUND";
+      stopped_early |= found->classes[c].status == BoundStatus::kDeadline;
+    }
+    if (last) ExpectSameBits(whole, *found);
+  }
+  EXPECT_TRUE(stopped_early);
+}
+
+// With a team, too, a time limit gives looser bounds that hold.
+TEST_F(RunTest, ATeamOutOfTimeGivesBoundsThatHold) {
+  const Certificate whole = Bounds(Options(Variant::kFull));
+  for (const double limit : {1e-9, 1e-3, 0.02, 0.1}) {
+    LocalTeamOf team(3, [this](Team& helper) { return Help(helper); });
+    MilpBoundOptions options = Options(Variant::kFull);
+    options.common.team = &team.leader();
+    options.common.time_limit = limit;
+    const Certificate hurried = Bounds(options);
+    for (std::size_t c = 0; c < whole.classes.size(); ++c) {
+      EXPECT_GE(hurried.classes[c].beta_upper, whole.classes[c].beta_lower) << "UNSOUND";
+    }
+  }
 }
 
 TEST_F(RunTest, ResumedAfterAStopItEndsWithTheSameBits) {

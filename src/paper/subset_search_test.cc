@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "random/stream.h"
+#include "support/local_team.h"
 
 namespace lucid {
 namespace {
@@ -84,13 +85,23 @@ class FakeProblem {
 
 constexpr double kCeiling = 100;
 
+// All that a search says that ended by itself.
+void ExpectSame(const SubsetSearchSummary& a, const SubsetSearchSummary& b) {
+  EXPECT_EQ(a.bound, b.bound);
+  EXPECT_EQ(a.solved, b.solved);
+  EXPECT_EQ(a.splits, b.splits);
+  EXPECT_EQ(a.nodes, b.nodes);
+  EXPECT_EQ(a.largest_open, b.largest_open);
+}
+
 TEST(SearchSubsets, SameBitsForAnyNumberOfWorkersAndTheTrueMaximum) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const FakeProblem problem(40, seed);
     for (const double enough : {-1.0, 0.5, 1.125, 1.3, 50.0}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", enough " << enough);
-      std::optional<double> first;
+      std::optional<SubsetSearchSummary> first;
       for (const int threads : {1, 2, 8}) {
+        SCOPED_TRACE(testing::Message() << threads << " workers");
         SubsetSearchOptions options;
         options.threads = threads;
         options.enough = enough;
@@ -100,14 +111,12 @@ TEST(SearchSubsets, SameBitsForAnyNumberOfWorkersAndTheTrueMaximum) {
         EXPECT_GE(found->bound, problem.beta());
         if (enough < problem.beta()) {
           EXPECT_EQ(found->bound, problem.beta());
-          if (threads == 1) {  // others may hold a larger subset of the same bound, too
-            EXPECT_EQ(found->largest_open, 1);
-          }
+          EXPECT_EQ(found->largest_open, 1);
         } else {
           EXPECT_LE(found->bound, enough);
         }
-        EXPECT_EQ(found->bound, first.value_or(found->bound)) << threads << " workers";
-        first = found->bound;
+        if (!first) first = *found;
+        ExpectSame(*first, *found);
       }
     }
   }
@@ -310,6 +319,92 @@ TEST(SearchSubsets, SplitsCoverEveryMember) {
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->bound, 1);
   EXPECT_EQ(single.size(), 25U);
+}
+
+// ---- several processes --------------------------------------------------------------------------
+
+// What the helper of a search of fake subsets does.
+Status HelpFake(const FakeProblem& problem, Team& team, int threads) {
+  const SubsetSearchHooks hooks = problem.Hooks();
+  TeamService service;
+  service.begin = [](std::string_view, const std::stop_token&) { return Ok(); };
+  service.answer = [&](ByteCursor& in, int, std::string& out) -> Status {
+    SubsetTask task;
+    if (!task.Read(in, std::ssize(problem.all()))) return InternalError("no task");
+    if (task.split) {
+      SubsetTask::Answer(hooks.split(task.subset).value(), out);
+    } else {
+      SubsetTask::Answer(hooks.solve(task.subset, {}).value(), out);
+    }
+    return Ok();
+  };
+  return HelpTaskTeam(team, "fake subsets", threads, service, {});
+}
+
+Result<SubsetSearchSummary> SearchTogether(const FakeProblem& problem, SubsetSearchOptions options,
+                                           Team& leader, SubsetSearchHooks hooks) {
+  LUCID_ASSIGN(const auto team, TaskTeam::Gather(leader, "fake subsets", {}));
+  options.team = team.get();
+  options.topic = "fake";
+  hooks.known = [](const Subset&) { return std::nullopt; };
+  hooks.found = [](const Subset&, const SubsetBound&) { return Ok(); };
+  hooks.seconds = [] { return 1e6; };
+  return SearchSubsets({problem.all()}, kCeiling, options, hooks);
+}
+
+TEST(SearchSubsets, ProcessesDoNotShow) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const FakeProblem problem(40, seed);
+    for (const double enough : {-1.0, 1.125}) {
+      SubsetSearchOptions options;
+      options.enough = enough;
+      const auto alone = SearchSubsets({problem.all()}, kCeiling, options, problem.Hooks());
+      for (const int processes : {2, 4}) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << processes << " processes");
+        LocalTeamOf team(processes,
+                         [&](Team& helper) { return HelpFake(problem, helper, processes / 2); });
+        options.threads = processes / 2;
+        const auto found = SearchTogether(problem, options, team.leader(), problem.Hooks());
+        ASSERT_TRUE(found.ok()) << found.error().message;
+        EXPECT_EQ(found->end, End::kSolved);
+        ExpectSame(*alone, *found);
+      }
+      options.threads = 1;
+    }
+  }
+}
+
+// Whenever the time is over, what was in hand anywhere still counts.
+TEST(SearchSubsets, ATeamOutOfTimeLosesNoSubset) {
+  const FakeProblem problem(40, 5);
+  int early = 0;
+  for (int micros = 0; micros < 30'000; micros += 500) {
+    LocalTeamOf team(3, [&](Team& helper) { return HelpFake(problem, helper, 1); });
+    SubsetSearchOptions options;
+    options.deadline = Clock::now() + std::chrono::microseconds(micros);
+    const auto found = SearchTogether(problem, options, team.leader(), problem.Hooks());
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    EXPECT_GE(found->bound, problem.beta()) << "UNSOUND";
+    early += found->end == End::kDeadline ? 1 : 0;
+  }
+  EXPECT_GT(early, 0);
+}
+
+TEST(SubsetTask, PartsThatLoseAMemberOrHaveOneTwiceAreNone) {
+  const SubsetTask task{true, 0, {1, 4, 5, 9}};
+  const auto taken = [&](const std::vector<Subset>& parts) {
+    std::string bytes;
+    SubsetTask::Answer(parts, bytes);
+    ByteCursor in(bytes);
+    return task.TakeParts(in).has_value();
+  };
+  EXPECT_TRUE(taken({{1, 5}, {4, 9}}));
+  EXPECT_FALSE(taken({{1, 5}, {4}}));
+  EXPECT_FALSE(taken({{1, 5}, {4, 5, 9}}));
+  EXPECT_FALSE(taken({{1, 5}, {4, 8}}));
+  EXPECT_FALSE(taken({{5, 1}, {4, 9}}));
+  EXPECT_FALSE(taken({{1, 4, 5, 9}, {}}));
+  EXPECT_FALSE(taken({{1, 4, 5, 9}}));
 }
 
 }  // namespace

@@ -378,6 +378,9 @@ class Page {
     for (const std::string& why : report_.audit->left_out) {
       Add("<p class=\"missing\">left out: {}</p>\n", EscapedMarkup(why));
     }
+    for (const std::string& note : report_.audit->notes) {
+      Add("<p class=\"quiet\">{}</p>\n", EscapedMarkup(note));
+    }
   }
 
   void Fact(std::string_view name, std::string_view value, bool code = false) {

@@ -21,4 +21,17 @@ Response NotNow(std::string_view why) {
   return response;
 }
 
+bool IsTraceParent(std::string_view text) {
+  constexpr std::string_view kForm = "00-tttttttttttttttttttttttttttttttt-pppppppppppppppp-ff";
+  if (text.size() != kForm.size() || !text.starts_with("00-")) return false;
+  for (std::size_t i = 3; i < text.size(); ++i) {
+    const bool hex = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+    if (kForm[i] == '-' ? text[i] != '-' : !hex) return false;
+  }
+  const auto zero = [&](std::size_t begin, std::size_t length) {
+    return text.substr(begin, length).find_first_not_of('0') == std::string_view::npos;
+  };
+  return !zero(3, 32) && !zero(36, 16);
+}
+
 }  // namespace lucid

@@ -48,6 +48,10 @@ Response NotNow(std::string_view why);
 // The text as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string JsonText(std::string_view text);
 
+// Whether this is what version 00 of W3C Trace Context says: 00-TRACE-PARENT-FLAGS in hex, no id 0.
+// Nothing else may come into the log and back to the client.
+bool IsTraceParent(std::string_view text);
+
 // One request on its way through a site.
 struct Exchange {
   RequestHead head;

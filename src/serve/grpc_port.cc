@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
+#include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <atomic>
-#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -21,8 +23,8 @@
 #include <google/protobuf/stubs/logging.h>
 #endif
 
+#include "admission/handed_sockets.h"
 #include "admission/network_of.h"
-#include "base/files.h"
 #include "serve/grpc_messages.h"
 #include "serve/inference.grpc.pb.h"
 #include "serve/listener.h"
@@ -34,9 +36,15 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 using ErrorCode = boost::system::error_code;
 using CallbackService = inference::GRPCInferenceService::CallbackService;
+using Tcp = asio::ip::tcp;
 
 constexpr int kCallsOfAConnection = 64;
 constexpr std::size_t kMemory = std::size_t{256} << 20;  // for messages of all connections
+// How long a connection beyond the limit has to ask for health, as over HTTP.
+constexpr std::chrono::seconds kProbeTime{1};
+// How late it may be noticed that gRPC has closed a connection; and how often that is looked at
+// where a place is wanted.
+constexpr std::chrono::milliseconds kSweepInterval{100}, kLeastSweepInterval{10};
 
 std::chrono::nanoseconds Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -63,30 +71,175 @@ grpc::StatusCode CodeOf(int status) {
   }
 }
 
-// "ipv4:127.0.0.1:1234" or "ipv6:%5B::1%5D:1234", as gRPC spells it.
-std::string ClientOf(const std::string& peer) {
+// The other side, which gRPC spells as "ipv4:127.0.0.1:1234" or "ipv6:%5B::1%5D:1234". None: it is
+// spelled otherwise.
+std::optional<Tcp::endpoint> EndpointOf(const std::string& peer) {
   std::string text = peer.substr(peer.find(':') + 1);
-  text = text.substr(0, text.rfind(':'));
-  for (const std::string_view bracket : {"%5B", "%5D", "[", "]"}) {
-    if (const auto at = text.find(bracket); at != std::string::npos) {
-      text.erase(at, bracket.size());
-    }
+  for (const auto& [code, character] : {std::pair{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}}) {
+    if (const auto at = text.find(code); at != std::string::npos) text.replace(at, 3, character);
   }
-  ErrorCode error;
-  const asio::ip::address address = asio::ip::make_address(text, error);
-  return error ? peer : NetworkOf(address);
+  Result<Tcp::endpoint> endpoint = ParseAddress(text);
+  if (!endpoint.ok()) return std::nullopt;
+  return *endpoint;
 }
+
+// The same text for what the socket says of the other side, and for what gRPC says.
+std::string NameOf(const Tcp::endpoint& endpoint) {
+  asio::ip::address address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  } else if (address.is_v6()) {
+    asio::ip::address_v6 without_scope = address.to_v6();
+    without_scope.scope_id(0);
+    address = without_scope;
+  }
+  return fmt::format("{} {}", address.to_string(), endpoint.port());
+}
+
+// The connections of the port: they are accepted and counted here, and then handed to gRPC.
+class Connections {
+ public:
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  Connections(Worker& worker, std::shared_ptr<Places> places)
+      : worker_(worker), places_(std::move(places)) {}
+
+  void HandTo(std::unique_ptr<Acceptor> acceptor) { acceptor_ = std::move(acceptor); }
+
+  // Called by one thread at a time, as the listener does.
+  void Accept(StrandSocket socket, const std::string& client) {
+    ErrorCode gone;
+    const StreamProtocol::endpoint peer = socket.remote_endpoint(gone);
+    if (!gone) socket.native_non_blocking(true, gone);
+    const int fd = gone ? -1 : socket.release(gone);
+    if (gone) return;
+    std::optional<Place> place = places_->Take(client);
+    const auto now = Clock::now();
+    if (!place && now >= next_sweep_) {
+      next_sweep_ = now + kLeastSweepInterval;
+      Sweep();
+      place = places_->Take(client);
+    }
+    if (!place) ++worker_.metrics().connections_refused;
+    ++worker_.metrics().connections_total;
+    HalfOpen& waiting = place ? worker_.half_open() : worker_.probes();
+    const auto until = now + (place ? Seconds(limits().idle_seconds) : kProbeTime);
+    sockets_.Add(fd, NameOf(TcpEndpoint(peer)), client, std::move(place), waiting, until);
+    Acceptor::NewConnectionParameters handed;
+    handed.fd = fd;
+    acceptor_->HandleNewConnection(&handed);
+  }
+
+  std::shared_ptr<HandedSocket> Find(const std::string& peer) const {
+    const auto endpoint = EndpointOf(peer);
+    return endpoint ? sockets_.Find(NameOf(*endpoint)) : nullptr;
+  }
+  // How long a connection may stay after a call came: for its answer, and as long as others that
+  // are idle. gRPC closes those that are idle itself, but not those with calls that never end.
+  Clock::time_point AfterCall() const {
+    return Clock::now() + Seconds(2 * limits().request_seconds + limits().idle_seconds);
+  }
+  void Sweep() { sockets_.Sweep(Clock::now()); }
+
+ private:
+  const ServeLimits& limits() const { return worker_.options().limits; }
+
+  Worker& worker_;
+  const std::shared_ptr<Places> places_;
+  HandedSockets sockets_;
+  std::unique_ptr<Acceptor> acceptor_;
+  Clock::time_point next_sweep_;
+};
+
+// Sees all calls that come whole, also those of gRPC's own services.
+class CallWatch final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallWatch(const Connections& connections) : connections_(connections) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* call) override {
+    auto socket = connections_.Find(call->server_context()->peer());
+    if (socket == nullptr) return nullptr;
+    socket->Asked(connections_.AfterCall());
+    const bool single = call->type() == grpc::experimental::ServerRpcInfo::Type::UNARY;
+    return single ? nullptr : new OpenStream(connections_, std::move(socket));
+  }
+
+ private:
+  // Health may be watched for any time.
+  class OpenStream final : public grpc::experimental::Interceptor {
+   public:
+    OpenStream(const Connections& connections, std::shared_ptr<HandedSocket> socket)
+        : connections_(connections), socket_(std::move(socket)) {
+      socket_->BeginStream();
+    }
+    ~OpenStream() override { socket_->EndStream(connections_.AfterCall()); }
+    void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+      methods->Proceed();
+    }
+
+   private:
+    const Connections& connections_;
+    const std::shared_ptr<HandedSocket> socket_;
+  };
+
+  const Connections& connections_;
+};
+
+// TLS with the files of the service as it is when a handshake begins.
+class CurrentTls final : public grpc::ServerCredentials {
+ public:
+  // Requires: the service has TLS, now and later. Keeps a reference, and must outlive the server.
+  explicit CurrentTls(const Worker& worker)
+      : worker_(worker),
+        credentials_(grpc_ssl_server_credentials_create_with_options(
+            grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                worker.service()->tls->client_ca.empty()
+                    ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                    : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY,
+                &Fetch, this))) {}
+  CurrentTls(const CurrentTls&) = delete;
+  CurrentTls& operator=(const CurrentTls&) = delete;
+  ~CurrentTls() override { grpc_server_credentials_release(credentials_); }
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  // gRPC calls this at every handshake, one at a time.
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* data, grpc_ssl_server_certificate_config** config) {
+    auto& self = *static_cast<CurrentTls*>(data);
+    const std::shared_ptr<const ServerTls> tls = self.worker_.service()->tls;
+    if (tls == self.last_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair{tls->key.c_str(), tls->certificate.c_str()};
+    // gRPC 1.51 insists on certificates of those who sign clients' also where it asks for none.
+    const std::string& roots = tls->client_ca.empty() ? tls->certificate : tls->client_ca;
+    *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
+    if (*config == nullptr) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    self.last_ = tls;
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  const Worker& worker_;
+  std::shared_ptr<const ServerTls> last_;  // what gRPC has; null: nothing yet
+  grpc_server_credentials* const credentials_;
+};
 
 // One question to the public site, from its admission to its answer, on a strand of its own.
 class Question : public std::enable_shared_from_this<Question> {
  public:
   using Done = std::function<void(const Response&)>;
 
-  Question(Worker& worker, HttpMethod method, std::string path, std::string peer, Done done)
+  // `client`: NetworkOf the other side.
+  Question(Worker& worker, HttpMethod method, std::string path, std::string client, Done done)
       : worker_(worker),
         strand_(asio::make_strand(worker.io())),
         path_(std::move(path)),
-        peer_(std::move(peer)),
+        client_(std::move(client)),
         done_(std::move(done)),
         timeout_(strand_),
         delay_(strand_) {
@@ -94,8 +247,8 @@ class Question : public std::enable_shared_from_this<Question> {
     exchange_.head.method_name = "gRPC";
   }
 
-  // The key of the one who asks.
-  void SetKey(const grpc::CallbackServerContext& context) {
+  // The key of the one who asks, and the trace that the answer belongs to.
+  void ReadMetadata(grpc::CallbackServerContext& context) {
     const auto find = [&](const char* name) -> std::string {
       const auto& metadata = context.client_metadata();
       const auto found = metadata.find(name);
@@ -104,7 +257,13 @@ class Question : public std::enable_shared_from_this<Question> {
     };
     authorization_ = find("authorization");
     api_key_ = find("x-api-key");
+    const std::string trace = find("traceparent");
+    if (!IsTraceParent(trace)) return;
+    trace_parent_ = trace;
+    context.AddInitialMetadata("traceparent", trace);
   }
+  // The connection is one too many: it may ask for health.
+  void HasNoPlace() { has_place_ = false; }
   // `make`: called when it is known that the client may ask.
   using MakeBody = std::function<Result<InferenceBody>()>;
   void SetBody(MakeBody make) { make_body_ = std::move(make); }
@@ -144,15 +303,19 @@ class Question : public std::enable_shared_from_this<Question> {
     service_ = worker_.service();
     RequestHead& head = exchange_.head;
     head.path = path_;
-    head.peer = peer_;
+    head.peer = client_;
     head.authorization = authorization_;
     head.api_key = api_key_;
+    head.trace_parent = trace_parent_;
     if (head.method == HttpMethod::kPost) {
       head.has_body_length = true;
       head.content_type = "application/octet-stream";
       head.json_length = "0";  // which it is, is known when there is a body
     }
     if (const auto refusal = site().Admit(exchange_)) return Finish(*refusal);
+    if (!has_place_ && exchange_.endpoint != Endpoint::kHealth) {
+      return Finish(NotNow("too many connections"));
+    }
     if (IsForLabels(exchange_.endpoint)) {
       place_ = worker_.request_places().Take(exchange_.client.sender);
       if (!place_) return Finish(NotNow("too many requests at once"));
@@ -214,11 +377,11 @@ class Question : public std::enable_shared_from_this<Question> {
 
   Worker& worker_;
   Strand strand_;
-  const std::string path_, peer_;
-  std::string authorization_, api_key_, body_, json_length_;
+  const std::string path_, client_;
+  std::string authorization_, api_key_, trace_parent_, body_, json_length_;
   MakeBody make_body_;
   Done done_;
-  bool counted_ = true;
+  bool counted_ = true, has_place_ = true;
   std::shared_ptr<const Service> service_;
   Exchange exchange_;
   std::optional<Place> place_;
@@ -230,7 +393,8 @@ class Question : public std::enable_shared_from_this<Question> {
 // The calls of the protocol.
 class InferenceService final : public CallbackService {
  public:
-  explicit InferenceService(Worker& worker) : worker_(worker) {}
+  InferenceService(Worker& worker, const Connections& connections)
+      : worker_(worker), connections_(connections) {}
 
   grpc::ServerUnaryReactor* ServerLive(grpc::CallbackServerContext* context,
                                        const inference::ServerLiveRequest*,
@@ -304,12 +468,15 @@ class InferenceService final : public CallbackService {
       grpc::CallbackServerContext& context, HttpMethod method, std::string path,
       Reading reading) const {
     grpc::ServerUnaryReactor* const reactor = context.DefaultReactor();
+    const auto connection = connections_.Find(context.peer());
     auto question = std::make_shared<Question>(
-        worker_, method, std::move(path), ClientOf(context.peer()),
+        worker_, method, std::move(path),
+        connection != nullptr ? connection->client() : context.peer(),
         [reactor, reading = std::move(reading)](const Response& response) {
           reactor->Finish(reading(response));
         });
-    question->SetKey(context);
+    question->ReadMetadata(context);
+    if (connection != nullptr && !connection->has_place()) question->HasNoPlace();
     return {std::move(question), reactor};
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext& context, std::string path,
@@ -320,25 +487,25 @@ class InferenceService final : public CallbackService {
   }
 
   Worker& worker_;
+  const Connections& connections_;
 };
-
-Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const ServeOptions& options) {
-  if (options.tls_certificate.empty()) return grpc::InsecureServerCredentials();
-  LUCID_ASSIGN(std::string certificate, ReadTextFile(options.tls_certificate, 1 << 20));
-  LUCID_ASSIGN(std::string key, ReadTextFile(options.tls_key, 1 << 20));
-  grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  if (!options.tls_client_ca.empty()) {
-    tls.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
-    LUCID_ASSIGN(tls.pem_root_certs, ReadTextFile(options.tls_client_ca, 1 << 20));
-  }
-  tls.pem_key_cert_pairs.push_back({std::move(key), std::move(certificate)});
-  return grpc::SslServerCredentials(tls);
-}
 
 }  // namespace
 
 struct GrpcPort::Impl {
-  explicit Impl(Worker& w) : worker(w), service(w), refresh(w.io()) {}
+  Impl(Worker& w, std::shared_ptr<Places> places)
+      : worker(w),
+        connections(w, std::move(places)),
+        service(w, connections),
+        strand(asio::make_strand(w.io())),
+        refresh(strand),
+        sweep(strand) {}
+
+  std::shared_ptr<grpc::ServerCredentials> Credentials() {
+    if (worker.service()->tls == nullptr) return grpc::InsecureServerCredentials();
+    return std::make_shared<CurrentTls>(worker);
+  }
+  Status Build();
 
   void SetHealth(bool ready) {
     if (auto* const health = server->GetHealthCheckService()) health->SetServingStatus(ready);
@@ -356,14 +523,25 @@ struct GrpcPort::Impl {
       if (!error) RefreshHealth();
     });
   }
+  void SweepAgain() {
+    if (stopping) return;
+    connections.Sweep();
+    sweep.expires_after(kSweepInterval);
+    sweep.async_wait([this](const ErrorCode& error) {
+      if (!error) SweepAgain();
+    });
+  }
 
   Worker& worker;
+  Connections connections;
   InferenceService service;
-  asio::steady_timer refresh;
-  std::atomic<bool> draining{false};
+  Strand strand;
+  asio::steady_timer refresh, sweep;  // on the strand
+  std::atomic<bool> draining{false}, stopping{false};
   bool stopped = false;
-  std::string address;
-  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Listener> listener;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  std::unique_ptr<grpc::Server> server;  // ends before all that it asks
 };
 
 GrpcPort::GrpcPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -378,24 +556,13 @@ GrpcPort::~GrpcPort() {
   impl_->server->Shutdown(std::chrono::system_clock::now());
   done = true;
 }
-const std::string& GrpcPort::address() const { return impl_->address; }
+const std::string& GrpcPort::address() const { return impl_->listener->address(); }
 
-Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker& worker) {
+Status GrpcPort::Impl::Build() {
   const ServeOptions& options = worker.options();
-  LUCID_TRY(ParseAddress(options.grpc));  // gRPC would take names as well
-  LUCID_ASSIGN(const auto credentials, CredentialsOf(options));
-  // Both would write to stderr, the latter whenever a client sends a text that is not UTF-8.
-  gpr_set_log_function([](gpr_log_func_args*) {});
-#if GOOGLE_PROTOBUF_VERSION < 4022000
-  google::protobuf::SetLogHandler(nullptr);
-#endif
-  grpc::EnableDefaultHealthCheckService(true);
-  std::unique_ptr<GrpcPort> port(new GrpcPort(std::make_unique<Impl>(worker)));
-  Impl& impl = *port->impl_;
   grpc::ServerBuilder builder;
   const auto milliseconds = [](double seconds) { return static_cast<int>(1000 * seconds); };
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.limits.body_bytes));
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server must not even start
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                              static_cast<int>(options.limits.header_bytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfAConnection);
@@ -403,24 +570,50 @@ Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker& worker) {
                              milliseconds(options.limits.idle_seconds));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              milliseconds(options.limits.head_seconds));
-  builder.SetResourceQuota(grpc::ResourceQuota("lucid").Resize(kMemory));
-  int chosen = 0;
-  builder.AddListeningPort(options.grpc, credentials, &chosen);
-  builder.RegisterService(&impl.service);
-  impl.server = builder.BuildAndStart();
-  if (impl.server == nullptr || chosen == 0) {
-    return IoError(
-        fmt::format("cannot listen on {} for gRPC: is the port taken, or are the TLS "
-                    "files not those of a certificate and its key?",
-                    options.grpc));
+  // gRPC holds the limit of a message against its bytes as they come, and only afterwards looks how
+  // large it is without compression: a megabyte could become a gigabyte.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
-  impl.address = fmt::format("{}:{}", options.grpc.substr(0, options.grpc.rfind(':')), chosen);
-  impl.SetHealth(false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.SetResourceQuota(grpc::ResourceQuota("lucid").Resize(kMemory));
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watch;
+  watch.push_back(std::make_unique<CallWatch>(connections));
+  builder.experimental().SetInterceptorCreators(std::move(watch));
+  credentials = Credentials();
+  connections.HandTo(builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials));
+  builder.RegisterService(&service);
+  server = builder.BuildAndStart();
+  if (server == nullptr) return InternalError("gRPC does not start");
+  SetHealth(false);
+  return Ok();
+}
+
+Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker& worker, std::shared_ptr<Places> places) {
+  // Both would write to stderr, the latter whenever a client sends a text that is not UTF-8.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+  google::protobuf::SetLogHandler(nullptr);
+#endif
+  grpc::EnableDefaultHealthCheckService(true);
+  std::unique_ptr<GrpcPort> port(new GrpcPort(std::make_unique<Impl>(worker, std::move(places))));
+  Impl& impl = *port->impl_;
+  const auto accept = [&connections = impl.connections](StrandSocket socket,
+                                                        const std::string& client) {
+    connections.Accept(std::move(socket), client);
+  };
+  LUCID_ASSIGN(impl.listener, Listener::Open(worker.options().grpc, worker, accept));
+  LUCID_TRY(impl.Build());
   return port;
 }
 
 void GrpcPort::Start() {
-  asio::post(impl_->worker.io(), [impl = impl_.get()] { impl->RefreshHealth(); });
+  impl_->listener->Start();
+  asio::post(impl_->strand, [impl = impl_.get()] {
+    impl->RefreshHealth();
+    impl->SweepAgain();
+  });
 }
 
 void GrpcPort::Drain() {
@@ -430,10 +623,16 @@ void GrpcPort::Drain() {
 
 void GrpcPort::Stop(double seconds) {
   Drain();
-  asio::post(impl_->worker.io(), [impl = impl_.get()] { impl->refresh.cancel(); });
+  impl_->listener->Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() +
                           std::chrono::duration_cast<std::chrono::system_clock::duration>(
                               std::chrono::duration<double>(seconds)));
+  impl_->stopping = true;
+  asio::post(impl_->strand, [impl = impl_.get()] {
+    impl->refresh.cancel();
+    impl->sweep.cancel();
+    impl->connections.Sweep();  // gives back the places of those that gRPC has closed
+  });
   impl_->stopped = true;
 }
 

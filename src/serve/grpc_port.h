@@ -10,13 +10,14 @@
 namespace lucid {
 
 // Asks the public site what HTTP would ask it, on the worker's threads: admission, limits, ledger,
-// latency floor and answers are the same. What HTTP says about connections (places, half-open
-// requests) is not there: gRPC accepts them itself.
+// latency floor and answers are the same. Connections have places and are half-open as those of
+// HTTP are: they are accepted and counted here, and then handed to gRPC.
 class GrpcPort {
  public:
-  // Listens at options.grpc, with TLS if there are files of it; calls are answered while the worker
-  // runs. Keeps a reference.
-  static Result<std::unique_ptr<GrpcPort>> Open(Worker& worker);
+  // Listens at options.grpc, with the TLS of the service as it is when a connection begins; calls
+  // are answered while the worker runs. `places`: of connections, also those of HTTP. Keeps a
+  // reference to the worker, which has a service.
+  static Result<std::unique_ptr<GrpcPort>> Open(Worker& worker, std::shared_ptr<Places> places);
   ~GrpcPort();
   GrpcPort(const GrpcPort&) = delete;
   GrpcPort& operator=(const GrpcPort&) = delete;

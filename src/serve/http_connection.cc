@@ -69,21 +69,6 @@ Response ResponseTo(const ErrorCode& error, const ServeLimits& limits) {
   return ErrorResponse(400, fmt::format("not a valid HTTP request: {}", error.message()));
 }
 
-// Whether this is what version 00 of W3C Trace Context says: 00-TRACE-PARENT-FLAGS in hex, no id 0.
-// Nothing else may come into the log and back to the client.
-bool IsTraceParent(std::string_view text) {
-  constexpr std::string_view kForm = "00-tttttttttttttttttttttttttttttttt-pppppppppppppppp-ff";
-  if (text.size() != kForm.size() || !text.starts_with("00-")) return false;
-  for (std::size_t i = 3; i < text.size(); ++i) {
-    const bool hex = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
-    if (kForm[i] == '-' ? text[i] != '-' : !hex) return false;
-  }
-  const auto zero = [&](std::size_t begin, std::size_t length) {
-    return text.substr(begin, length).find_first_not_of('0') == std::string_view::npos;
-  };
-  return !zero(3, 32) && !zero(36, 16);
-}
-
 RequestHead HeadOf(const Parser& parser, std::string_view peer) {
   const auto& request = parser.get();
   const std::string_view target = View(request.target());
@@ -593,8 +578,9 @@ void StartHttpConnection(Worker& worker, StrandSocket socket, Port port, std::st
     worker.Add(connection);
     asio::post(connection->strand(), [connection] { connection->Start(); });
   };
-  const auto tls = worker.service()->tls;
-  if (port == Port::kPublic && tls != nullptr) {
+  const auto service = worker.service();
+  if (port == Port::kPublic && service->tls != nullptr) {
+    const auto tls = service->tls->context;
     start(std::make_shared<HttpConnection<TlsStream>>(worker, port, std::move(client), tls,
                                                       std::move(place),
                                                       TlsStream(std::move(socket), *tls)));

@@ -45,6 +45,7 @@ class Labeller {
   // not be asked; anything else means that no answer can be given now, and that none was.
   virtual void Label(const Client& client, std::vector<float> rows, Done done) const = 0;
   // Tells, on any thread, whether an answer could be given now.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it.
   virtual void Probe(std::function<void(bool)> done) const { done(true); }
 };
 

@@ -34,14 +34,6 @@ std::string ToText(const Tcp::endpoint& endpoint) {
                                     : fmt::format("{}:{}", address, endpoint.port());
 }
 
-// Requires: it is one of TCP.
-Tcp::endpoint TcpEndpoint(const StreamProtocol::endpoint& endpoint) {
-  Tcp::endpoint tcp;
-  std::memcpy(tcp.data(), endpoint.data(), std::min(tcp.capacity(), endpoint.size()));
-  tcp.resize(endpoint.size());
-  return tcp;
-}
-
 Result<Unix::endpoint> UnixEndpoint(const std::string& path) {
   constexpr std::size_t kLongest = 100;  // the system's limit is a little more
   if (path.starts_with('/') && path.size() <= kLongest) return Unix::endpoint(path);
@@ -75,6 +67,13 @@ std::optional<std::string> SocketPath(const std::string& address) {
   return address.substr(kPrefix.size());
 }
 
+Tcp::endpoint TcpEndpoint(const StreamProtocol::endpoint& endpoint) {
+  Tcp::endpoint tcp;
+  std::memcpy(tcp.data(), endpoint.data(), std::min(tcp.capacity(), endpoint.size()));
+  tcp.resize(endpoint.size());
+  return tcp;
+}
+
 Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
@@ -94,15 +93,14 @@ Result<Tcp::endpoint> ParseAddress(const std::string& text) {
   return Tcp::endpoint(address, port);
 }
 
-Listener::Listener(Port port, Worker& worker, std::shared_ptr<Places> places)
-    : port_(port),
-      worker_(worker),
-      places_(std::move(places)),
+Listener::Listener(Worker& worker, Accepted accepted)
+    : worker_(worker),
+      accepted_(std::move(accepted)),
       acceptor_(asio::make_strand(worker.io())),
       pause_(acceptor_.get_executor()) {}
 
-Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
-                                                 Worker& worker, std::shared_ptr<Places> places) {
+Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Worker& worker,
+                                                 Accepted accepted) {
   StreamProtocol::endpoint endpoint;
   const std::optional<std::string> path = SocketPath(address);
   if (path) {
@@ -112,7 +110,7 @@ Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Por
   } else {
     LUCID_ASSIGN(endpoint, ParseAddress(address));
   }
-  std::unique_ptr<Listener> listener(new Listener(port, worker, std::move(places)));
+  std::unique_ptr<Listener> listener(new Listener(worker, std::move(accepted)));
   auto& acceptor = listener->acceptor_;
   ErrorCode error;
   acceptor.open(endpoint.protocol(), error);
@@ -156,23 +154,32 @@ void Listener::AcceptAfter(const ErrorCode& error) {
 }
 
 void Listener::Admit(StrandSocket socket) {
-  Metrics& metrics = worker_.metrics();
   ErrorCode gone;
   const StreamProtocol::endpoint peer = socket.remote_endpoint(gone);
   if (!gone && socket_path_.empty()) socket.set_option(Tcp::no_delay(true), gone);
   if (gone) return;
   std::string client = socket_path_.empty() ? NetworkOf(TcpEndpoint(peer).address()) : "unix";
-  auto place = places_->Take(client);
-  if (!place) ++metrics.connections_refused;
-  if (!place && port_ == Port::kAdmin) {
-    ErrorCode ignored;  // it is told if that is possible without waiting
-    socket.non_blocking(true, ignored);
-    socket.send(asio::buffer(TooManyConnections()), 0, ignored);
-    socket.shutdown(StrandSocket::shutdown_send, ignored);
-    return;
-  }
-  if (port_ == Port::kPublic) ++metrics.connections_total;
-  StartHttpConnection(worker_, std::move(socket), port_, std::move(client), std::move(place));
+  accepted_(std::move(socket), std::move(client));
+}
+
+Result<std::unique_ptr<Listener>> Listener::Open(const std::string& address, Port port,
+                                                 Worker& worker, std::shared_ptr<Places> places) {
+  return Open(address, worker,
+              [&worker, port, places = std::move(places)](StrandSocket socket, std::string client) {
+                Metrics& metrics = worker.metrics();
+                auto place = places->Take(client);
+                if (!place) ++metrics.connections_refused;
+                if (!place && port == Port::kAdmin) {
+                  ErrorCode ignored;  // it is told if that is possible without waiting
+                  socket.non_blocking(true, ignored);
+                  socket.send(asio::buffer(TooManyConnections()), 0, ignored);
+                  socket.shutdown(StrandSocket::shutdown_send, ignored);
+                  return;
+                }
+                if (port == Port::kPublic) ++metrics.connections_total;
+                StartHttpConnection(worker, std::move(socket), port, std::move(client),
+                                    std::move(place));
+              });
 }
 
 void Listener::Stop() {

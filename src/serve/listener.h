@@ -16,14 +16,22 @@ namespace lucid {
 
 // "127.0.0.1:8080" or "[::1]:8080"; a number, not a name.
 Result<boost::asio::ip::tcp::endpoint> ParseAddress(const std::string& text);
+// Requires: it is one of TCP.
+boost::asio::ip::tcp::endpoint TcpEndpoint(const StreamProtocol::endpoint& endpoint);
 // "unix:/run/lucid/admin.sock": the path; none: it is no such address.
 std::optional<std::string> SocketPath(const std::string& address);
 
 class Listener {
  public:
-  // Listens, but accepts nothing yet; then as many as there are places. Keeps a reference. A socket
-  // in the file system has mode 0600, takes the place of one that nobody listens to any more, and
-  // goes when this ends.
+  // Gets every connection, with what NetworkOf says of the other side. Called by one thread at a
+  // time.
+  using Accepted = std::function<void(StrandSocket socket, std::string client)>;
+
+  // Listens, but accepts nothing yet. Keeps a reference. A socket in the file system has mode 0600,
+  // takes the place of one that nobody listens to any more, and goes when this ends.
+  static Result<std::unique_ptr<Listener>> Open(const std::string& address, Worker& worker,
+                                                Accepted accepted);
+  // The same, for HTTP on as many connections as there are places.
   static Result<std::unique_ptr<Listener>> Open(const std::string& address, Port port,
                                                 Worker& worker, std::shared_ptr<Places> places);
 
@@ -39,14 +47,13 @@ class Listener {
   void Stop();
 
  private:
-  Listener(Port port, Worker& worker, std::shared_ptr<Places> places);
+  Listener(Worker& worker, Accepted accepted);
   void Accept();
   void AcceptAfter(const boost::system::error_code& error);
   void Admit(StrandSocket socket);
 
-  Port port_;
   Worker& worker_;
-  std::shared_ptr<Places> places_;
+  const Accepted accepted_;
   // On a strand of its own, with pause_.
   boost::asio::basic_socket_acceptor<StreamProtocol> acceptor_;
   boost::asio::steady_timer pause_;

@@ -11,7 +11,7 @@ struct GrpcPort::Impl {
 GrpcPort::GrpcPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GrpcPort::~GrpcPort() = default;
 
-Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker&) {
+Result<std::unique_ptr<GrpcPort>> GrpcPort::Open(Worker&, std::shared_ptr<Places>) {
   return LeftOut("gRPC", "LUCID_GRPC", "gRPC and protobuf (libgrpc++-dev, protobuf-compiler-grpc)");
 }
 const std::string& GrpcPort::address() const { return impl_->address; }

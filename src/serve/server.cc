@@ -97,6 +97,7 @@ struct Server::Impl {
   std::mutex reload_mutex;  // guards loader
   CurrentService service;
   std::unique_ptr<Worker> worker;
+  std::shared_ptr<Places> connection_places;         // of clients, on any port
   std::vector<std::unique_ptr<Listener>> listeners;  // public, admin
   std::unique_ptr<GrpcPort> grpc;                    // null: there is none; ends before the worker
   std::string address, admin_address, grpc_address;
@@ -112,7 +113,7 @@ Status Server::Impl::Open() {
   LUCID_ASSIGN(auto loaded, loader->Load());
   service.Set(std::move(loaded));
   if (!options.grpc.empty()) {
-    LUCID_ASSIGN(grpc, GrpcPort::Open(*worker));
+    LUCID_ASSIGN(grpc, GrpcPort::Open(*worker, connection_places));
     grpc_address = grpc->address();
   }
   if (::geteuid() == 0) {
@@ -124,10 +125,11 @@ Status Server::Impl::Open() {
 
 Status Server::Impl::Listen() {
   worker = std::make_unique<Worker>(options, service, state.metrics, log);
-  LUCID_ASSIGN(auto listener, Listener::Open(options.listen, Port::kPublic, *worker,
-                                             Places::Create(options.limits.connections,
-                                                            options.limits.ConnectionsPerAddress(),
-                                                            state.metrics.connections_open)));
+  connection_places =
+      Places::Create(options.limits.connections, options.limits.ConnectionsPerAddress(),
+                     state.metrics.connections_open);
+  LUCID_ASSIGN(auto listener,
+               Listener::Open(options.listen, Port::kPublic, *worker, connection_places));
   address = listener->address();
   listeners.push_back(std::move(listener));
   if (options.admin.empty()) return Ok();

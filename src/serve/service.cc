@@ -137,8 +137,9 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
     keys = std::make_shared<const ApiKeys>(std::move(loaded));
   }
   if (!options_.tls_certificate.empty()) {
-    LUCID_ASSIGN(service->tls,
+    LUCID_ASSIGN(ServerTls tls,
                  LoadTls(options_.tls_certificate, options_.tls_key, options_.tls_client_ca));
+    service->tls = std::make_shared<const ServerTls>(std::move(tls));
   }
   std::optional<AdminToken> token;
   if (!options_.admin_token.empty()) {

@@ -9,7 +9,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <chrono>
@@ -22,6 +21,7 @@
 
 #include "admission/half_open.h"
 #include "admission/places.h"
+#include "admission/tls.h"
 #include "lucid/serve/server.h"
 #include "serve/exchange.h"
 #include "serve/log.h"
@@ -33,7 +33,7 @@ enum class Port : std::uint8_t { kPublic, kAdmin };
 // What a reload replaces as a whole.
 struct Service {
   std::array<std::shared_ptr<const Site>, 2> sites;  // by Port
-  std::shared_ptr<boost::asio::ssl::context> tls;    // of the public port; null: none
+  std::shared_ptr<const ServerTls> tls;              // of the ports for clients; null: none
 };
 
 // The service of new requests; none before the first Set. Thread-safe; what Set gives is in service

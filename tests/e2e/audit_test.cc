@@ -131,7 +131,7 @@ TEST_F(AuditCommand, TheDeployedGameBeginsWithThePlainFile) {
   const Outcome bound = Run("bound s --time-limit 60s");
   ASSERT_EQ(bound.code, 0) << bound;
   const std::string audit = " --games deployed --attacks region --epsilon 0 --deployed 4 --json";
-  const auto notes_of = [](const Outcome& outcome) { return outcome.Json()["left_out"].dump(); };
+  const auto notes_of = [](const Outcome& outcome) { return outcome.Json()["notes"].dump(); };
   const Outcome plain = Run("audit s --access scalar,spatial,exact" + audit);
   ASSERT_EQ(plain.code, 0) << plain;
   EXPECT_THAT(notes_of(plain), testing::Not(HasSubstr("held fixed")));

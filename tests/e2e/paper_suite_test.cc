@@ -46,7 +46,7 @@ TEST_F(PaperSuite, GoesOnWhereItWasStopped) {
   EXPECT_EQ(std::filesystem::last_write_time(Step("train")), trained);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "out/points-2x6/run/report.html"));
   EXPECT_EQ(ReadBytes(folder_ / "out/table.md"), outcome.out);
-  EXPECT_THAT(outcome.out, HasSubstr("| points | 2x6 | 60 of 60 |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| points | 2x6 | 60 for 60 rows |"));
   // N has one row, every other method one for each epsilon.
   const std::string csv = ReadBytes(folder_ / "out/table.csv");
   EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + 1 + 7 * 3) << csv;
@@ -92,6 +92,29 @@ TEST_F(PaperSuite, AnotherTimeLimitRepeatsWhatDependsOnIt) {
   for (const char* step : {"bound", "check", "evaluate", "audit", "report"}) {
     EXPECT_THAT(outcome.err, testing::Not(HasSubstr(std::string(step) + ": done before")));
   }
+}
+
+// What is kept has no network and names no folder of the machine, and makes the same tables.
+TEST_F(PaperSuite, ResultsMakeTheTables) {
+  std::vector<std::string> arguments = Arguments();
+  const Outcome outcome =
+      RunLucid(arguments + std::vector<std::string>{"--results", folder_ / "results"}, Options());
+  ASSERT_EQ(outcome.code, 0) << outcome;
+  const std::string kept = folder_ / "results/points-2x6/";
+  for (const char* file : {"manifest.json", "certificate.json", "certificate.json.receipt",
+                           "about.json", "steps/audit.json", "steps/evaluate.json"}) {
+    EXPECT_TRUE(std::filesystem::exists(kept + file)) << file;
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kept)) {
+    EXPECT_NE(entry.path().extension(), ".safetensors") << entry.path();
+  }
+  const Outcome tables =
+      RunLucid(std::vector<std::string>{"--tables", folder_ / "results"}, Options());
+  ASSERT_EQ(tables.code, 0) << tables;
+  // They end with what made them.
+  EXPECT_THAT(tables.out, testing::StartsWith(outcome.out));
+  EXPECT_THAT(tables.out, HasSubstr("| points | 2x6 | "));
+  EXPECT_EQ(RunLucid(std::vector<std::string>{"--tables", folder_.path()}, Options()).code, 2);
 }
 
 TEST_F(PaperSuite, WordsForWhatIsWrong) {

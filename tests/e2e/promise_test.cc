@@ -153,7 +153,7 @@ TEST_F(PromiseCommands, TheDeployedGameOverHttpIsHeldByAPrivateRun) {
           "--http --json");
   ASSERT_EQ(outcome.code, 0) << outcome;
   const nlohmann::json json = outcome.Json();
-  EXPECT_EQ(json["left_out"].dump().find("held fixed"), std::string::npos) << json["left_out"];
+  EXPECT_EQ(json["notes"].dump().find("held fixed"), std::string::npos) << json["notes"];
   std::set<std::string> played;
   for (const auto& row : json["rows"]) {
     EXPECT_EQ(row["claimed"], 1);

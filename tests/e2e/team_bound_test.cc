@@ -56,17 +56,38 @@ TEST_F(TeamBoundTest, TheBoundsAndTheProofAreThoseOfOneProcess) {
 }
 
 TEST_F(TeamBoundTest, TheRunsOwnFilesAreThoseOfOneProcess) {
-  ASSERT_EQ(Run("bound run --threads 1 --no-spatial").code, 0);
-  const std::string index = ReadBytes(folder_ / "run/index.safetensors"),
-                    shown = ReadBytes(folder_ / "run/index.proof");
-  fs::remove(folder_ / "run/certificate.json");
-  fs::remove(folder_ / "run/index.safetensors");
-  ASSERT_EQ(RunTeam(3, "bound run --threads 1 --no-spatial").code, 0);
-  EXPECT_TRUE(index == ReadBytes(folder_ / "run/index.safetensors"));
-  EXPECT_TRUE(shown == ReadBytes(folder_ / "run/index.proof"));
+  const std::string bound = "bound run --threads 1 --spatial --spatial-limit 1h --leaves 200";
+  const char* const files[] = {"run/index.safetensors", "run/index.proof", "run/spatial.lucid",
+                               "run/spatial.proof"};
+  ASSERT_EQ(Run(bound).code, 0);
+  std::vector<std::string> alone;
+  for (const char* const file : files) alone.push_back(ReadBytes(folder_ / file));
+  for (const int processes : {1, 2, 4}) {
+    fs::remove(folder_ / "run/certificate.json");
+    for (const char* const file : files) fs::remove(folder_ / file);
+    const Outcome made = RunTeam(processes, bound);
+    ASSERT_EQ(made.code, 0) << made;
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_TRUE(alone[i] == ReadBytes(folder_ / files[i])) << files[i] << " by " << processes;
+    }
+  }
   const Outcome checked = RunLucid(Words("run/certificate.json --run run"),
                                    {.folder = folder_.path(), .program = LUCID_CHECK_PROGRAM});
   EXPECT_EQ(checked.code, 0) << checked;
+}
+
+// The paper's engine: rank 0 keeps the queue of subsets, the others bound and split them.
+TEST_F(TeamBoundTest, ThePapersEngineGivesTheCertificateOfOneProcess) {
+  const std::string bound = "bound run --engine milp --gap 0.05 --threads 1 --time-limit 1h ";
+  const Outcome alone = Run(bound + "--out alone");
+  ASSERT_EQ(alone.code, 0) << alone;
+  EXPECT_GT(Findings("alone")["classes"][0]["counters"]["milps"], 1);
+  for (const int processes : {1, 2, 4}) {
+    const std::string out = "by" + std::to_string(processes);
+    const Outcome made = RunTeam(processes, bound + "--out " + out);
+    ASSERT_EQ(made.code, 0) << made;
+    EXPECT_EQ(Findings("alone"), Findings(out)) << processes;
+  }
 }
 
 // A machine without the run, with another one, or with another build of the program.
@@ -85,15 +106,12 @@ TEST_F(TeamBoundTest, AMachineThatDiffersIsRefused) {
   refused(program + "bound absent", "absent");
   refused(program + "bound other", "what is here is not what the leader works on");
   refused(OtherBuild() + " " + bound, "and not the leader's build");
-  const Outcome milp = RunTeam(2, "bound run --engine milp");
-  EXPECT_NE(milp.code, 0);
-  EXPECT_THAT(milp.err, HasSubstr("--engine milp works in one process"));
 }
 
 // Whichever rank is killed, at whatever moment: the job ends, and what is there is a state from
 // which another number of processes, or one without MPI, goes on to bounds that are proved.
 TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
-  // So many inputs that the search takes a second or two.
+  // So many inputs that the search takes some seconds.
   constexpr int kInputs = 13;
   std::mt19937 data(5);
   std::string schema = "column,kind,offset,divisor,categories\n", names, rows;
@@ -115,8 +133,9 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   WriteBytes(folder_ / "wide/train.csv", names + "label\n" + rows);
   ASSERT_EQ(
       Run("train --data wide --arch 2x24 --batch 20 --epochs 60 --seed 3 --out wide-run").code, 0);
-  const std::string bound = "bound wide-run --gap 0.01 --threads 1 ";
-  const Outcome alone = Run(bound + "--out alone");
+  const std::string bound = "bound wide-run --gap 0.1 --threads 1 ";
+  const Outcome alone =
+      RunLucid(Words(bound + "--out alone"), {.folder = folder_.path(), .timeout = 300});
   ASSERT_EQ(alone.code, 0) << alone;
   const std::string folder = fs::canonical(folder_.path());
   std::mt19937 random(std::random_device{}());
@@ -151,7 +170,7 @@ TEST_F(TeamBoundTest, AKilledRankLeavesAStateToGoOnFrom) {
   const nlohmann::json whole = ReadJson(folder_ / "alone"), resumed = ReadJson(folder_ / "killed");
   for (std::size_t c = 0; c < 2; ++c) {
     const double upper = whole["classes"][c]["beta_upper"];
-    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.03 * upper);
+    EXPECT_NEAR(resumed["classes"][c]["beta_upper"], upper, 0.12 * upper);
     EXPECT_EQ(resumed["classes"][c]["status"], "gap");
   }
   const Outcome checked = RunLucid(Words("killed --run wide-run"),

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include <thread>
 
 #include "serve/server.h"
+#include "support/tls_files.h"
 
 namespace lucid::test {
 namespace {
@@ -43,31 +42,6 @@ class LifecycleTest : public testing::Test {
   static constexpr const char* kBody = R"({"input":[[0.2,0.7]]})";
   Scratch scratch_;
 };
-
-// A self-signed certificate for `name`, and its key.
-void MakeTlsFiles(const std::string& name, const std::string& certificate, const std::string& key) {
-  EVP_PKEY* pair = EVP_EC_gen("P-256");
-  X509* x509 = X509_new();
-  X509_set_version(x509, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
-  X509_gmtime_adj(X509_getm_notBefore(x509), -60);
-  X509_gmtime_adj(X509_getm_notAfter(x509), 3600);
-  X509_set_pubkey(x509, pair);
-  X509_NAME* subject = X509_get_subject_name(x509);
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-  X509_set_issuer_name(x509, subject);
-  X509_sign(x509, pair, EVP_sha256());
-  FILE* file = std::fopen(certificate.c_str(), "w");
-  PEM_write_X509(file, x509);
-  std::fclose(file);
-  file = std::fopen(key.c_str(), "w");
-  PEM_write_PrivateKey(file, pair, nullptr, nullptr, 0, nullptr, nullptr);
-  std::fclose(file);
-  std::filesystem::permissions(key, std::filesystem::perms(0600));
-  X509_free(x509);
-  EVP_PKEY_free(pair);
-}
 
 struct TlsReply {
   bool connected = false;

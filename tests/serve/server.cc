@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -138,6 +139,16 @@ Reply Socket::ReadSecrets(bool head_only) {
   reply.body = buffer_.substr(0, size);
   buffer_.erase(0, size);
   return reply;
+}
+
+bool Socket::EndsWithin(double seconds) {
+  const double start = Now();
+  pollfd waiting{fd_, POLLIN, 0};
+  for (double left = seconds; left > 0; left = seconds - (Now() - start)) {
+    if (::poll(&waiting, 1, static_cast<int>(1000 * left) + 1) > 0 && !Fill()) return true;
+    buffer_.clear();
+  }
+  return false;
 }
 
 bool Socket::AtEnd() { return buffer_.empty() && !Fill(); }

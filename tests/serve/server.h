@@ -41,6 +41,8 @@ class Socket {
   // Fails the test if there is a secret in it.
   Reply Read(bool head_only = false);
   Reply ReadSecrets(bool head_only = false);  // the same, of an admin port
+  // Reads and forgets what comes until the other side closes. False: it did not in time.
+  bool EndsWithin(double seconds);
   bool AtEnd();  // waits for the other side to close; false if bytes come first
 
  private:

@@ -469,8 +469,16 @@ class WholeRuns {
   // below the truth.
   void CheckGuardFiles(const Case& made, const Ensemble& ensemble, Certificate certificate,
                        const TemporaryFolder& folder, Stream& stream) {
-    const MemberBounds members = BoundMembers(ensemble, certificate.member_error, 1).value();
+    // By this process, or by several.
+    const bool alone = stream.Below(3) != 0;
+    LocalTeamOf team(alone ? 1 : static_cast<int>(2 + stream.Below(3)),
+                     [&ensemble](Team& helper) { return HelpBounds(ensemble, helper, 1); });
+    Team* const helpers = alone ? nullptr : &team.leader();
+    tally_.teams += alone ? 0 : 1;
+    const MemberBounds members =
+        BoundMembers(ensemble, certificate.member_error, 1, {}, {}, helpers).value();
     SpatialOptions options;
+    options.team = helpers;
     options.leaves = static_cast<std::int64_t>(1 + stream.Below(40));
     options.time_limit = 0.005;
     options.threads = 1;

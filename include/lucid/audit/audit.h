@@ -10,6 +10,7 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/base/team.h"
 #include "lucid/data/dataset.h"
 #include "lucid/evaluation/evaluation.h"
 #include "lucid/guard/mechanism.h"
@@ -60,6 +61,9 @@ struct HttpAuditOptions {
   // So many connections ask at once while kTiming is played: one is timed, the others keep the
   // server busy.
   std::int64_t connections = 1;
+  // What the served guard charges at an epsilon above 0: a ledger in PostgreSQL, of whose database
+  // no other one is of this population. It is made here. Empty: a file that goes with the audit.
+  std::string ledger = {};
 };
 
 // A server that somebody else runs, asked instead of all other accesses.
@@ -89,7 +93,10 @@ struct AuditOptions {
   std::optional<HttpAuditOptions> http;
   std::optional<UrlAuditOptions> url;
   std::uint64_t seed = 0;  // of what the attacker draws; noise is never seeded
-  int threads = 0;         // of training; 0: all cores
+  int threads = 0;         // 0: all cores. Games are played on one
+  // Processes that share the search for disagreements and label changes, the exact guard's region
+  // without a row, all trainings, and the making of reduced worlds, with HelpAudit; null: none.
+  Team* team = nullptr;
 
   Status Validate() const;
   bool Plays(World world) const;
@@ -153,6 +160,7 @@ struct Audit {
   std::vector<AuditCheck> checks;       // of a private run
   std::vector<AuditRow> rows;
   std::vector<std::string> left_out;  // one line each
+  std::vector<std::string> notes;     // the same of how games were played
 
   bool Holds() const;  // every row and every check
 };
@@ -165,6 +173,12 @@ struct Audit {
 Result<Audit> RunAudit(const std::string& run, const Table& train, const Table& test,
                        const AuditOptions& options, const ProgressCallback& progress = {},
                        std::stop_token stop = {});
+
+// The part of a helper in `team` while rank 0 audits the same run with the same rows. `scratch`: an
+// existing folder for worlds that it makes. Returns when rank 0 has ended. Requires: not rank 0.
+// Errors: a run, rows or a program that are not those of rank 0.
+Status HelpAudit(const std::string& run, const Table& train, const Table& test,
+                 const std::string& scratch, Team& team, int threads, std::stop_token stop = {});
 
 std::string AuditJson(const Audit& audit);
 // `colour`: what does not hold, and what no promise covers, is red on a terminal.

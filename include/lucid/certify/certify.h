@@ -32,7 +32,7 @@ struct CertifyOptions {
   std::optional<DeclaredDecision> declared;
   bool index = true;               // also write RUN/index.safetensors, which the exact guard reads
   bool spatial = true;             // also write RUN/spatial.lucid, which the spatial guard reads
-  SpatialOptions spatial_options;  // its threads are those of the engine
+  SpatialOptions spatial_options;  // its threads and team are those of the engine
 
   BoundOptions& bound();  // what both engines ask for
   const BoundOptions& bound() const;
@@ -69,5 +69,11 @@ struct CertifySummary {
 Result<CertifySummary> Certify(const Ensemble& ensemble, const std::string& run,
                                const CertifyOptions& options = {},
                                const ProgressCallback& progress = {}, std::stop_token stop = {});
+
+// The part of a helper in `team` while rank 0 certifies the same run with either engine: it does
+// tasks of the search, of the index and of the spatial bounds, and keeps no books, so that nothing
+// is lost with it but what it has in hand. Returns when rank 0 has ended. Requires: not rank 0.
+// Errors: a run or a program that are not those of rank 0.
+Status HelpCertify(const Ensemble& ensemble, Team& team, int threads, std::stop_token stop = {});
 
 }  // namespace lucid

@@ -12,6 +12,7 @@
 
 #include "lucid/base/progress.h"
 #include "lucid/base/result.h"
+#include "lucid/base/team.h"
 #include "lucid/certificate/certificate.h"
 #include "lucid/data/dataset.h"
 #include "lucid/ensemble/ensemble.h"
@@ -61,8 +62,14 @@ struct EvaluationOptions {
   std::optional<std::uint64_t> noise_seed;  // given: repeatable, and nothing is private
 
   int threads = 0;  // 0: all cores. Access times are measured on one, with nothing beside
+  // Processes that share what SharesWork says, with HelpEvaluate; null: none. They do not show in
+  // the figures.
+  Team* team = nullptr;
 
   Status Validate() const;
+  // Whether there is something to share: inputs that all members look at (kNaiveIdp), or networks
+  // to train (kDpSgd, kAlibi).
+  bool SharesWork() const;
 };
 
 // One method at one epsilon. Shares are between 0 and 1. NaN means that a figure does not apply.
@@ -126,6 +133,12 @@ double MajorityShare(const Table& table);
 Result<Evaluation> Evaluate(const std::string& run, const Table& test, const Table* train,
                             const EvaluationOptions& options, const ProgressCallback& progress = {},
                             std::stop_token stop = {});
+
+// The part of a helper in `team` while rank 0 evaluates the same run. `train`: the run's training
+// rows, or null where they are not; then it refuses to train. Returns when rank 0 has ended.
+// Requires: not rank 0. Errors: a run or a program that are not those of rank 0.
+Status HelpEvaluate(const std::string& run, const Table* train, Team& team, int threads,
+                    std::stop_token stop = {});
 
 // For other programs ({"rows": [{"method", "epsilon", "accuracy", ...}]}), for people,
 // for spreadsheets, for papers.

@@ -31,8 +31,8 @@ struct BoundOptions {
   bool resume = false;                // go on with the journal of an earlier process
   std::string journal;                // file; empty: none
   std::vector<std::string> command;   // recorded in the certificate
-  // Processes that share the work (native engine); null: none. Without a limit the bounds are the
-  // same bits for any number of them.
+  // Processes that share the work; null: none. Without a limit the bounds are the same bits for any
+  // number of them.
   Team* team = nullptr;
   // Told the bounds of a class whenever they change, with the seconds since its start. Optional.
   std::function<void(std::int32_t label, double seconds, double lower, double upper)> trace;
@@ -116,6 +116,7 @@ struct SpatialOptions {
   // The bounds are worth a file if they spare at least this share of the guiding inputs that the
   // scalar guard noises. With many inputs boxes are too coarse for that.
   double least_spared = 0.05;
+  Team* team = nullptr;  // processes that share the work (HelpBounds); they do not show in the file
 
   Status Validate() const;
 };

@@ -47,8 +47,9 @@ struct MilpBoundOptions {
 
 // The paper's LUCID-Compute (Algorithm 1) for every class. Ensures: the bounds of the certificate
 // are proved (see ClassBound) whatever the solver did; a deadline or a stop gives looser ones with
-// status kDeadline, never an error. With the same options, 1 and many threads give the same
-// beta_upper as long as no limit is reached. Killed at any moment, it loses the MILPs in flight.
+// status kDeadline, never an error. With the same options, any number of threads and processes (of
+// common.team, which run HelpCertify) gives the same bounds and counters as long as no limit is
+// reached. Killed at any moment, it loses the MILPs in flight.
 // Errors: options out of range; a journal of other options or of another run; no HiGHS.
 Result<Certificate> ComputeBoundsByMilp(const Ensemble& ensemble, const MilpBoundOptions& options,
                                         const ProgressCallback& progress = {},
