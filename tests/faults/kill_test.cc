@@ -217,11 +217,13 @@ TEST_F(Kill, TermAndInterruptStopWithAResumableState) {
 TEST_F(Kill, ASecondProcessIsRefusedAndTheFirstUnharmed) {
   Process first(Words(train_ + "run"), {.folder = folder_.path()});
   ASSERT_TRUE(WaitFor([&] { return fs::exists(In("run", "ensemble.safetensors.partial")); }, 60));
+  first.Signal(SIGSTOP);  // it must not end before the others have begun
   const Outcome resume = Run(train_ + "run --resume");
   EXPECT_EQ(resume.code, 2) << resume;
   EXPECT_THAT(resume.err, HasSubstr("in use by another process"));
   const Outcome plain = Run(train_ + "run");
   EXPECT_EQ(plain.code, 2) << plain;
+  first.Signal(SIGCONT);
   EXPECT_EQ(first.Wait().code, 0);
   ExpectSameAsWhole("run");
 }
