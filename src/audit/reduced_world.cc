@@ -167,6 +167,8 @@ Result<PlainFile> FindPlainFile(const Manifest& manifest, const std::string& fol
     return without(
         fmt::format("'{}' is no longer the file that the data were made of", plain.source->file));
   }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);  // of an earlier look
   LUCID_TRY(MakeDirectories(folder));
   const std::string declared = PathIn(folder, "declared.csv"), again = PathIn(folder, "again");
   if (!plain.source->declared.empty()) {
