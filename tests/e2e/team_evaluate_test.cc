@@ -86,6 +86,19 @@ TEST_F(TeamEvaluateTest, TheGamesWithTrainingsEnd) {
   EXPECT_THAT(made.out, HasSubstr("retrained"));
 }
 
+// Worlds without a unit that begin with the plain file: a process makes several of them.
+TEST_F(TeamEvaluateTest, WorldsFromThePlainFileAreMadeByAll) {
+  ASSERT_EQ(Run("data synth2d --rows 160 --seed 4 --out p").code, 0);
+  ASSERT_EQ(Run("data schema p/train.csv --label label --out d").code, 0);
+  ASSERT_EQ(Run("train --data d --out plain --batch 8 --epochs 40 --arch 2x6 --seed 1").code, 0);
+  ASSERT_EQ(Run("bound plain --time-limit 60s").code, 0);
+  const Outcome made = RunTeam(2,
+                               "audit plain --access exact --games deployed --attacks region "
+                               "--epsilon 0 --deployed 8 --threads 1 --out by2");
+  ASSERT_EQ(made.code, 0) << made;
+  EXPECT_TRUE(ReadJson(folder_ / "by2")["notes"].empty()) << "the plain file was found by all";
+}
+
 // A machine with another run is refused.
 TEST_F(TeamEvaluateTest, AMachineThatDiffersIsRefused) {
   ASSERT_EQ(Run("train --data points --out other --batch 8 --epochs 41 --arch 2x6").code, 0);
