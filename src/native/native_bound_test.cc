@@ -391,14 +391,13 @@ TEST_F(NativeBoundTest, AProofGoesOnWhereASearchWasStopped) {
   EXPECT_FALSE(fs::exists(options.proof + ".part0")) << "parts of a proof that is whole";
 }
 
-// Of a network that begins with convolutions: with a proof it has the same bounds as without, and
-// what the proof says is not accepted with numbers that are one percent below a leak.
 // How many closings of a kind the proof has.
 int Closings(const std::string& path, ProofClosing::Kind kind) {
   const ProofFile file = ProofFile::Open(path).value();
   int count = 0;
   for (std::size_t b = 0; b < file.blocks(); ++b) {
-    for (const ProofRecord& record : file.ReadBlock(b).value()) {
+    const auto records = file.ReadBlock(b).value();
+    for (const ProofRecord& record : records) {
       const auto* closing = std::get_if<ProofClosing>(&record.what);
       count += closing != nullptr && closing->kind == kind;
     }
@@ -425,6 +424,8 @@ void WriteLies(const std::string& path, double most, const std::string& lies_pat
   ASSERT_TRUE(lies.Finish().ok());
 }
 
+// Of a network that begins with convolutions: with a proof it has the same bounds as without, and
+// what the proof says is not accepted with numbers that are one percent below a leak.
 TEST(NativeBound, WindowsAreProved) {
   using enum HiddenLayer::Kind;
   int by_windows = 0, leaking = 0;

@@ -2,14 +2,22 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
+
 namespace lucid::region_search {
+namespace {
+
+bool HasReason(const RegionPair& pair) { return pair.why != nullptr; }
+
+}  // namespace
 
 RegionBook::RegionBook(const RegionSearchOptions& options, std::int32_t label,
-                       const RegionWork& work, Worker& worker)
+                       const RegionWork& work, const std::vector<std::unique_ptr<Worker>>& workers)
     : log(options.proof, label, [this](PairProof& why) { Confirm(why); }),
       options_(options),
       work_(work),
-      worker_(worker) {}
+      workers_(workers),
+      worker_(*workers.front()) {}
 
 Status RegionBook::Begin(const std::string& saved, const Architecture& architecture,
                          const SearchTask& task, double ceiling) {
@@ -98,38 +106,66 @@ void RegionBook::CountMemory() {
 }
 
 void RegionBook::FindReasons(RegionNode& node) {
-  if (!log.on() || std::ranges::all_of(node.alive, [](const auto& p) { return p.why != nullptr; }))
-    return;
-  const auto region = worker_.ladder.lines().Enter(node.region);
-  node.bound = 0;
-  for (RegionPair& pair : node.alive) {
-    if (!pair.why && region) {
+  if (!log.on() || std::ranges::all_of(node.alive, HasReason)) return;
+  FindReasons(node, node.alive, worker_);
+  node.CountBound();
+}
+
+void RegionBook::FindReasons(const RegionNode& node, std::span<RegionPair> pairs,
+                             Worker& worker) const {
+  if (std::ranges::all_of(pairs, HasReason)) return;
+  const auto region = worker.ladder.lines().Enter(node.region);
+  for (RegionPair& pair : pairs) {
+    if (pair.why) continue;
+    if (region) {
       Multipliers multipliers = node.multipliers;
       const Outcome found =
-          work_.BoundPair(pair, multipliers, work_.Steps(node.region), *region, worker_);
+          work_.BoundPair(pair, multipliers, work_.Steps(node.region), *region, worker);
       pair = found.pair;
       if (found.fresh) pair.why->closing.node = node.place;
       if (!pair.why) pair.bound = kInfinity;
-    } else if (!pair.why) {
-      auto why = RegionWork::Claim(pair, ProofClosing::Kind::kNoInput, std::nullopt);
-      why->closing.node = node.place;
-      const bool agreed = work_.CheckersBound(node.region, why->closing, worker_) == -kInfinity;
-      if (agreed) pair.why = std::move(why);
-      pair.bound = agreed ? 0 : kInfinity;
+      continue;
     }
-    node.bound = std::max(node.bound, pair.bound);
+    auto why = RegionWork::Claim(pair, ProofClosing::Kind::kNoInput, std::nullopt);
+    why->closing.node = node.place;
+    const bool agreed = work_.CheckersBound(node.region, why->closing, worker) == -kInfinity;
+    if (agreed) pair.why = std::move(why);
+    pair.bound = agreed ? 0 : kInfinity;
   }
 }
 
 void RegionBook::FindReasonsOfAll() {
-  for (RegionNode& node : state.open) FindReasons(node);
+  if (!log.on()) return;
+  // One region may hold nearly all pairs.
+  struct Part {
+    const RegionNode& node;
+    std::span<RegionPair> pairs;
+  };
+  std::vector<Part> parts;
+  std::vector<RegionNode*> changed;
+  for (RegionNode& node : state.open) {
+    if (std::ranges::all_of(node.alive, HasReason)) continue;
+    changed.push_back(&node);
+    for (std::size_t first = 0; first < node.alive.size(); first += kChunk) {
+      const std::size_t count = std::min(kChunk, node.alive.size() - first);
+      parts.push_back({node, std::span(node.alive).subspan(first, count)});
+    }
+  }
+  const auto find = [&](std::int64_t i, int w) -> Status {
+    const Part& part = parts[static_cast<std::size_t>(i)];
+    FindReasons(part.node, part.pairs, *workers_[static_cast<std::size_t>(w)]);
+    return Ok();
+  };
+  [[maybe_unused]] const Status always_ok =
+      ParallelFor(std::ssize(parts), static_cast<int>(workers_.size()), {}, find);
+  for (RegionNode* node : changed) node->CountBound();
   std::make_heap(state.open.begin(), state.open.end());
 }
 
 void RegionBook::ProveWaiting() {
   if (!log.on()) return;
+  FindReasonsOfAll();
   for (RegionNode& node : state.open) {
-    FindReasons(node);
     for (RegionPair& pair : node.alive) {
       if (pair.why) log.Write(pair);
       node.bound = std::max(node.bound, pair.bound);

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "native/proof_log.h"
 #include "native/region_parts.h"
@@ -16,9 +19,9 @@ namespace lucid::region_search {
 // It serves one class, and is not thread-safe.
 class RegionBook {
  public:
-  // Keeps references. `worker` computes what the proof's checker will find.
+  // Keeps references. The workers, one per thread, compute what the proof's checker will find.
   RegionBook(const RegionSearchOptions& options, std::int32_t label, const RegionWork& work,
-             Worker& worker);
+             const std::vector<std::unique_ptr<Worker>>& workers);
 
   RegionState state;
   ProofLog log;
@@ -53,7 +56,7 @@ class RegionBook {
   // A pair whose bound nothing in the proof shows (of a saved search, or one that ended before the
   // first bounds) is bounded again; what is found counts.
   void FindReasons(RegionNode& node);
-  void FindReasonsOfAll();
+  void FindReasonsOfAll();  // on all threads
   // Everything that waits has its bound in the proof, too. So a saved search does not have to keep
   // claims, and one that goes on has the bounds that it had.
   void ProveWaiting();
@@ -65,11 +68,13 @@ class RegionBook {
   static void AddAlive(const RegionPair& pair, RegionNode& node);
 
  private:
+  void FindReasons(const RegionNode& node, std::span<RegionPair> pairs, Worker& worker) const;
   void Confirm(PairProof& why) const;
 
   const RegionSearchOptions& options_;
   const RegionWork& work_;
-  Worker& worker_;
+  const std::vector<std::unique_ptr<Worker>>& workers_;
+  Worker& worker_;           // the first
   std::int64_t memory_ = 0;  // of state.open
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "certificate/proof_reader.h"
 #include "certificate/test_support.h"
@@ -34,8 +35,8 @@ struct Books {
       options.proof = writer.get();
     }
     work = std::make_unique<RegionWork>(network, members, kLabel, error, options);
-    worker = std::make_unique<Worker>(network, kLabel, nullptr);
-    book = std::make_unique<RegionBook>(options, kLabel, *work, *worker);
+    workers = MakeWorkers(network, kLabel, 2);
+    book = std::make_unique<RegionBook>(options, kLabel, *work, workers);
     EXPECT_TRUE(book->Begin("", network.architecture, Task(), 10).ok());
   }
 
@@ -89,8 +90,7 @@ struct Books {
   static RegionPair TakeLast(RegionNode& node) {
     const RegionPair last = node.alive.back();
     node.alive.pop_back();
-    node.bound = 0;
-    for (const RegionPair& pair : node.alive) node.bound = std::max(node.bound, pair.bound);
+    node.CountBound();
     return last;
   }
   void CutInTwo(const RegionNode& node,
@@ -121,7 +121,7 @@ struct Books {
   RegionSearchOptions options;
   std::unique_ptr<ProofWriter> writer;
   std::unique_ptr<RegionWork> work;
-  std::unique_ptr<Worker> worker;
+  std::vector<std::unique_ptr<Worker>> workers;
   std::unique_ptr<RegionBook> book;
   std::uint64_t next_place = 1;
 };

@@ -34,7 +34,7 @@ class RegionSearch {
         work_(network, members, label, member_error, options),
         cutter_(work_, network, label, options),
         team_(network, members, label, member_error, options, work_, cutter_),
-        book_(options, label, work_, team_.first()),
+        book_(options, label, work_, team_.workers()),
         state_(book_.state),
         closer_(network, members.count(), options, work_, team_, book_,
                 {[this](const std::vector<RegionPair>& pairs) { return AttackMembers(pairs); },

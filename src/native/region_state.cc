@@ -130,6 +130,11 @@ std::int64_t RegionNode::Bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
+void RegionNode::CountBound() {
+  bound = 0;
+  for (const RegionPair& pair : alive) bound = std::max(bound, pair.bound);
+}
+
 RegionState::RegionState(const SearchTask& task, std::int64_t classes, double bound)
     : account(task.label, task.members, classes) {
   RegionNode root;
@@ -183,8 +188,7 @@ std::uint64_t RegionState::Withdraw(const RegionPair& pair) {
 
 void RegionState::Restore() {
   std::erase_if(open, [](RegionNode& node) {
-    node.bound = 0;
-    for (const RegionPair& pair : node.alive) node.bound = std::max(node.bound, pair.bound);
+    node.CountBound();
     return node.alive.empty();
   });
   std::make_heap(open.begin(), open.end());

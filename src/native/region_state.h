@@ -37,6 +37,7 @@ struct RegionNode {
   std::uint64_t place = 0;                // its node in the proof
 
   std::int64_t Bytes() const;
+  void CountBound();  // is called after bounds of its pairs have changed
   // The larger of two regions is the one to look at first; ids make the order total.
   bool operator<(const RegionNode& other) const {
     return bound != other.bound ? bound < other.bound : id > other.id;

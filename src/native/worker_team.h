@@ -37,6 +37,7 @@ class WorkerTeam {
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
   Worker& first() const { return *workers_.front(); }
+  const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }  // of threads
   // What to call now and then during closer looks, each of which may take a minute. (Not during
   // other tasks: regions that are being cut are in nobody's books, so that a bound that was
   // reported then would leave them out.)
