@@ -155,7 +155,7 @@ Result<ExitCode> RunTrain(const Session& session, const TrainArguments& argument
   LoadOptions load = arguments.load;
   load.total = is_private;
   LUCID_ASSIGN(const Dataset dataset, LoadDataset(arguments.data, load));
-  for (const std::string& line : DataWarnings(dataset)) session.Say("warning: " + line);
+  for (const std::string& line : DataWarnings(dataset, is_private)) session.Say("warning: " + line);
   ApplyRecipe(arguments, dataset.train.rows(), options.train);
   // Without a unit column every row is a unit of its own.
   options.train.rows_per_unit =

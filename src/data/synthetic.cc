@@ -18,7 +18,8 @@ constexpr std::string_view kSchemaText =
     "column,kind,offset,divisor,categories\n"
     "x1,numeric,0,1,\n"
     "x2,numeric,0,1,\n"
-    "label,label,,,below|above\n";
+    "label,label,,,below|above\n"
+    "# declared = true\n";
 
 // An S through (0, 1/2), (1/2, 1/2) and (1, 1/2) that swings by 0.24 to either side.
 double Boundary(double x1) { return 0.5 + 5 * x1 * (x1 - 0.5) * (x1 - 1); }

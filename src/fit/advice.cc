@@ -43,8 +43,14 @@ double Share(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-std::vector<std::string> DataWarnings(const Dataset& dataset) {
+std::vector<std::string> DataWarnings(const Dataset& dataset, bool is_private) {
   std::vector<std::string> warnings;
+  if (is_private && dataset.schema.origin() == SchemaOrigin::kUnmarked) {
+    warnings.push_back(
+        "schema.csv does not say who decided it, and counts as declared: the promise full does not "
+        "hold if it was made by looking at these rows. '# declared = true' as its last line says "
+        "that it was not, '# declared = false' that it was");
+  }
   std::int64_t feature = 0;
   for (const Column& column : dataset.schema.columns()) {
     for (const float end : {0.0F, 1.0F}) {

@@ -142,7 +142,7 @@ class Fitting {
     Say(fmt::format("data: {} training rows, {} test rows, {} inputs, {} classes",
                     dataset_.train.rows(), dataset_.test.rows(), dataset_.features(),
                     dataset_.classes()));
-    if (!options_.declared.empty()) Warn(DataWarnings(dataset_));
+    if (!options_.declared.empty()) Warn(DataWarnings(dataset_, WantsFull(options_)));
     return Stopped();
   }
 

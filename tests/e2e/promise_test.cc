@@ -32,6 +32,28 @@ TEST_F(PromiseCommands, TrainingSaysWhichPromiseIsKept) {
   EXPECT_THAT(last_, HasSubstr("promise labels: no, nothing is certified yet"));
 }
 
+// Only a person knows whether rows decided a schema; the file may say so, and says nothing here.
+TEST_F(PromiseCommands, ASchemaThatDoesNotSayWhoDecidedItIsMentioned) {
+  const std::string path = folder_ / "p/schema.csv", signature = "# declared = true\n";
+  std::string schema = ReadBytes(path);
+  ASSERT_TRUE(schema.ends_with(signature)) << schema;
+  const std::string command =
+      "train --data p --arch 2x6 --members 2 --preset private --train-epsilon 1 "
+      "--expected-rows 400 --out ";
+  const auto words = HasSubstr("schema.csv does not say who decided it");
+  const Outcome declared = Run(command + "signed");
+  EXPECT_EQ(declared.code, 0);
+  EXPECT_THAT(declared.err, testing::Not(words));
+  schema.resize(schema.size() - signature.size());
+  WriteBytes(path, schema);
+  const Outcome unmarked = Run(command + "unmarked");
+  EXPECT_EQ(unmarked.code, 0);
+  EXPECT_THAT(unmarked.err, words);
+  const Outcome plain = Run("train --data p --arch 2x6 --members 2 --out plain");
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_THAT(plain.err, testing::Not(words));
+}
+
 // A bound above every confidence is proved, one far below what leaks is refuted by a witness.
 TEST_F(PromiseCommands, ADeclaredBoundIsProvedRefutedOrOpen) {
   const Outcome proved = Run("bound r --declare 1000 --json");
