@@ -31,6 +31,10 @@ constexpr int kSegments = 100;              // on which the way out is looked fo
 constexpr double kSame = 1e-9;              // probabilities that differ by rounding only
 constexpr double kCertain = 50;             // stands for the logarithm of an impossible ratio
 
+void AddOnce(std::vector<std::string>& lines, const std::string& line) {
+  if (!std::ranges::count(lines, line)) lines.push_back(line);
+}
+
 // The probability of each label; nothing if x is refused.
 std::vector<double> AnswersAt(const Guard& guard, std::span<const float> input) {
   std::vector<float> x(input.begin(), input.end());
@@ -184,20 +188,13 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
         return Ok();
       }));
   if (refused_ > 0) {
-    Note(
-        "deployed: without some units the rule of the schema refuses the plain file; there the "
-        "schema is held fixed");
+    AddOnce(record_.notes,
+            "deployed: without some units the rule of the schema refuses the plain file; there the "
+            "schema is held fixed");
   }
   std::vector<Services> pairs;
   for (auto& pair : made) pairs.push_back(*std::move(pair));
   return pairs;
-}
-
-void DeployedGame::LeaveOut(const std::string& line) {
-  if (!std::ranges::count(record_.left_out, line)) record_.left_out.push_back(line);
-}
-void DeployedGame::Note(const std::string& line) {
-  if (!std::ranges::count(record_.notes, line)) record_.notes.push_back(line);
 }
 
 Status DeployedGame::FindPlain() {
@@ -205,7 +202,8 @@ Status DeployedGame::FindPlain() {
   LUCID_ASSIGN(plain_,
                FindPlainFile(scene_.ensemble.manifest(), PathIn(scene_.options.scratch, "plain")));
   if (!plain_->source) {
-    Note(fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
+    AddOnce(record_.notes,
+            fmt::format("deployed: schema and split are held fixed: {}", plain_->why_not));
   }
   return Ok();
 }
@@ -283,8 +281,9 @@ Result<bool> DeployedGame::HasReducedData(std::int64_t row) {
   std::filesystem::remove_all(folder, ignored);
   if (made.ok()) return true;
   if (made.error().kind != ErrorKind::kMismatch || !plain_->source) return made.error();
-  LeaveOut(fmt::format("deployed without the unit of row {}: there is no such service: {}", row,
-                       made.error().message));
+  AddOnce(record_.left_out,
+          fmt::format("deployed without the unit of row {}: there is no such service: {}", row,
+                      made.error().message));
   return false;
 }
 
@@ -322,7 +321,7 @@ std::string DeployedGame::WhyNot(Method method) const {
 Status DeployedGame::Attack(Method method, double epsilon) {
   const std::string name(NameOf(method));
   if (const std::string why = WhyNot(method); !why.empty()) {
-    LeaveOut(fmt::format("deployed on {}: {}", name, why));
+    AddOnce(record_.left_out, fmt::format("deployed on {}: {}", name, why));
     return Ok();
   }
   const Manifest& manifest = scene_.ensemble.manifest();

@@ -54,8 +54,6 @@ class DeployedGame {
 
   Status FindPlain();          // once
   Status MakeReducedWorlds();  // once
-  void LeaveOut(const std::string& line);
-  void Note(const std::string& line);
 
   // A run without the unit of a target.
   struct ReducedWorld {
