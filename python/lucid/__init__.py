@@ -90,8 +90,7 @@ class Dataset(_lucid.Dataset):
         if groups is not None:
             lines.append("unit,unit,,,")
         lines.append("label,label,,," + _quoted("|".join(classes)))
-        if not declared:
-            lines.append("# declared = false")
+        lines.append("# declared = true" if declared else "# declared = false")
         _os.makedirs(folder, exist_ok=True)
         _write(folder, "schema.csv", lines)
         header = ",".join([f"x{i}" for i in range(x.shape[1])]

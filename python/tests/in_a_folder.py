@@ -1,8 +1,12 @@
 """What the tests of this folder share: each test has a folder of its own."""
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
+
+# What a shell runs in the background ignores Ctrl-C, and so would everything that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROGRAM = os.environ.get("LUCID_PROGRAM", "lucid")
 

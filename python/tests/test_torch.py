@@ -12,8 +12,8 @@ import unittest
 
 import lucid
 import numpy as np
+from in_a_folder import PROGRAM
 
-PROGRAM = os.environ.get("LUCID_PROGRAM", "lucid")
 TORCH = importlib.util.find_spec("torch") is not None
 if TORCH:
     import lucid.torch
