@@ -132,6 +132,9 @@ class Mutations {
     LUCID_TRY(check("none", {}));
     LUCID_TRY(
         check("noise times 0.9", [](TrainPlan& plan) { PlanWithFaults::ScaleNoise(plan, 0.9); }));
+    if (options.standardise) {
+      LUCID_TRY(check("moments without noise", PlanWithFaults::ForgetNoiseOfMoments));
+    }
     LUCID_TRY(check("steps share their noise", PlanWithFaults::ShareNoise));
     LUCID_TRY(check("steps share their coins", PlanWithFaults::ShareCoinsOfSteps));
     LUCID_TRY(check("units clipped twice as high",

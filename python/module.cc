@@ -396,6 +396,7 @@ py::dict Train(const Dataset& dataset, const std::string& run, const std::string
   Take(options, "weight_decay", train.weight_decay);
   Take(options, "momentum", train.momentum);
   Take(options, "clip_norm", train.clip);
+  Take(options, "standardise", train.standardise);
   Take(options, "rows_per_unit", train.rows_per_unit);
   ensemble.declare = train.method == TrainOptions::Method::kPrivate ? kDeclaredShare : 0;
   Take(options, "declare", ensemble.declare);

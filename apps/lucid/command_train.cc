@@ -32,6 +32,7 @@ Json PrivateJson(const TrainSummary& s) {
   return {{"epsilon", p.epsilon},
           {"delta", p.delta},
           {"sigma", p.sigma},
+          {"moments_sigma", p.moments_sigma},
           {"clip", p.clip},
           {"sampling_rate", p.sampling_rate},
           {"steps", p.steps},
@@ -130,6 +131,7 @@ void ApplyRecipe(const TrainArguments& arguments, std::int64_t rows, TrainOption
   if (!given("--lr")) train.rate = recipe.rate;
   if (!given("--clip-norm")) train.clip = recipe.clip;
   if (!given("--schedule")) train.schedule = recipe.schedule;
+  if (!given("--standardise")) train.standardise = recipe.standardise;
 }
 
 Result<ExitCode> RunTrain(const Session& session, const TrainArguments& arguments) {
@@ -210,6 +212,11 @@ void AddPrivateOptions(CLI::App& command, TrainArguments& arguments) {
       ->check(CLI::PositiveNumber);
   command.add_option("--clip-norm", train.clip, "Largest norm of a unit's gradient")
       ->capture_default_str();
+  command
+      .add_option("--standardise", train.standardise,
+                  "Train on inputs of mean 0 and one deviation (clipped and private; default: as "
+                  "the recipe has it)")
+      ->default_str("");
   command.add_option("--train-epsilon", train.epsilon, "Epsilon of private training")
       ->capture_default_str();
   command.add_option("--train-delta", train.delta,
@@ -250,7 +257,7 @@ void RefuseWithTrainer(CLI::App& command, CLI::Option* trainer) {
   for (const char* name :
        {"--preset", "--epochs", "--batch", "--lr", "--weight-decay", "--schedule", "--momentum",
         "--average-epochs", "--instruction-set", "--expected-rows", "--batches", "--clip-norm",
-        "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--rows",
+        "--standardise", "--train-epsilon", "--train-delta", "--secret", "--seeded-noise", "--rows",
         "--rows-per-unit"}) {
     trainer->excludes(command.get_option(name));
   }

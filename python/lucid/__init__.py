@@ -225,8 +225,8 @@ def _dataset(value):
 # ---- the commands ----
 
 def train(dataset, run, arch="2x50", preset="paper", *, batch=None, epochs=None, lr=None,
-          weight_decay=None, momentum=None, clip_norm=None, expected_rows=None,
-          rows_per_unit=None, epsilon=None, delta=None, declare=None, members=None, seed=None,
+          weight_decay=None, momentum=None, clip_norm=None, standardise=None,
+          expected_rows=None, rows_per_unit=None, epsilon=None, delta=None, declare=None, members=None, seed=None,
           threads=0, progress=None, **unknown):
     """Trains N and a network without each unit into the folder ``run``, as ``lucid train`` does,
     and returns what it made. Called again it goes on with what is there.
@@ -244,9 +244,9 @@ def train(dataset, run, arch="2x50", preset="paper", *, batch=None, epochs=None,
     """
     _refuse(unknown, train)
     options = _given(batch=batch, epochs=epochs, lr=lr, weight_decay=weight_decay,
-                     momentum=momentum, clip_norm=clip_norm, expected_rows=expected_rows,
-                     rows_per_unit=rows_per_unit, epsilon=epsilon, delta=delta, declare=declare,
-                     members=members)
+                     momentum=momentum, clip_norm=clip_norm, standardise=standardise,
+                     expected_rows=expected_rows, rows_per_unit=rows_per_unit, epsilon=epsilon,
+                     delta=delta, declare=declare, members=members)
     return _lucid.train(_dataset(dataset), _os.fspath(run), _os.fspath(arch), preset, options,
                         _seed(seed), _threads(threads), _shown(progress))
 

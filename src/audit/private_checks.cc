@@ -81,10 +81,25 @@ class PrivatePass {
   }
 
   AuditCheck Contribution() const {
-    return {"contribution",
-            fmt::format("no unit changes a step's sum by more than {:.6g}", replay_.sensitivity()),
-            fmt::format("at most {:.6g} in {} pairs of a unit and a step", largest_, measured_),
-            largest_ <= replay_.sensitivity()};
+    AuditCheck check{
+        "contribution",
+        fmt::format("no unit changes a step's sum by more than {:.6g}", replay_.sensitivity()),
+        fmt::format("at most {:.6g} in {} pairs of a unit and a step", largest_, measured_),
+        largest_ <= replay_.sensitivity()};
+    if (!e_.plan.moments()) return check;
+    double largest = 0;
+    for (std::int64_t unit = 0; unit < UnitsIn(e_.plan); ++unit) {
+      double square = 0;
+      for (const std::int64_t v : e_.plan.moments()->OfUnit(unit)) {
+        square += static_cast<double>(v) * static_cast<double>(v);
+      }
+      largest = std::max(largest, std::sqrt(square));
+    }
+    const double charged = replay_.moment_sensitivity();
+    check.claim += fmt::format(", or the moments by more than {:.6g}", charged);
+    check.measured += fmt::format("; the moments by at most {:.6g}", largest);
+    check.holds = check.holds && largest <= charged;
+    return check;
   }
 
   AuditCheck Coins() const {
@@ -111,12 +126,21 @@ class PrivatePass {
                                  replay_.sampling_rate(), replay_.plan().steps),
                      true};
     // 1e-9: the statement rounds its own numbers to the safe side.
-    check.holds = sigma >= s.sigma * (1 - 1e-9) &&
+    const double once = e_.options.standardise
+                            ? std::sqrt(static_cast<double>(e_.options.moments_variance)) /
+                                  replay_.moment_sensitivity()
+                            : 0;
+    if (e_.options.standardise) {
+      check.claim += fmt::format(", and moments with sigma {:.6g}", s.moments_sigma);
+      check.measured += fmt::format(", moments with sigma {:.6g}", once);
+    }
+    check.holds = sigma >= s.sigma * (1 - 1e-9) && once >= s.moments_sigma * (1 - 1e-9) &&
+                  (s.moments_sigma > 0) == e_.options.standardise &&
                   replay_.sampling_rate() <= s.sampling_rate * (1 + 1e-9) &&
                   replay_.plan().steps <= s.steps && s.clip == e_.options.clip &&
                   s.epsilon == e_.options.epsilon && s.delta == e_.options.delta;
     const auto bracket =
-        BracketOf({replay_.sampling_rate(), sigma, replay_.plan().steps}, s.delta, s.epsilon);
+        BracketOf({replay_.sampling_rate(), sigma, replay_.plan().steps, once}, s.delta, s.epsilon);
     if (!bracket.ok()) {
       check.measured += "; no bracket: " + bracket.error().message;
       return check;

@@ -93,6 +93,35 @@ TEST_F(PrivateChecks, LessNoiseThanEpsilonNeedsIsFound) {
   EXPECT_THAT(Failures(Plan(options), options), ElementsAre("sigma"));
 }
 
+TEST_F(PrivateChecks, InputsAsTheyAreHold) {
+  TrainOptions options = options_;
+  options.standardise = false;
+  options.moments_variance = 0;
+  options_ = ResolveOptions(options, architecture_, {200, 1, false}).value();
+  EXPECT_THAT(Failures(Plan(options_)), IsEmpty());
+}
+
+TEST_F(PrivateChecks, ConvolutionsOnStandardisedInputsHold) {
+  architecture_ = Architecture::FromName("conv", 5, 2).value();
+  TrainOptions options = options_;
+  options.epochs = 4;
+  options_ = ResolveOptions(options, architecture_, {200, 1, false}).value();
+  EXPECT_THAT(Failures(Plan(options_)), IsEmpty());
+}
+
+TEST_F(PrivateChecks, MomentsWithoutNoiseAreFound) {
+  TrainPlan plan = Plan(options_);
+  PlanWithFaults::ForgetNoiseOfMoments(plan);
+  EXPECT_THAT(Failures(plan), ElementsAre("replay"));
+}
+
+// The manifest and the trainer agree about too little noise of the moments.
+TEST_F(PrivateChecks, LessNoiseOfMomentsThanEpsilonNeedsIsFound) {
+  TrainOptions options = options_;
+  options.moments_variance /= 100;
+  EXPECT_THAT(Failures(Plan(options), options), ElementsAre("sigma"));
+}
+
 TEST_F(PrivateChecks, NoiseThatStepsShareIsFound) {
   TrainPlan plan = Plan(options_);
   PlanWithFaults::ShareNoise(plan);

@@ -170,6 +170,7 @@ PrivateReplay::PrivateReplay(const Architecture& architecture, const Table& tabl
   SetNumbers();
   RankRows();
   plan_.initial = InitialWeights();
+  if (options_.standardise) StandardiseInputs();
   plan_.rate = [this](std::int64_t step) {
     const double turn =
         options_.schedule == TrainOptions::Schedule::kConstant
@@ -252,6 +253,78 @@ void PrivateReplay::RankRows() {
     return std::tie(units.at(unit_a).smallest, unit_a, keys.rows[a]) <
            std::tie(units.at(unit_b).smallest, unit_b, keys.rows[b]);
   });
+}
+
+double PrivateReplay::moment_sensitivity() const {
+  const auto inputs = static_cast<double>(table_.features);
+  return static_cast<double>(options_.rows_per_unit) * 1024 * std::sqrt(inputs + 1);
+}
+
+// docs/training.md: a count, sums and sums of squares in units of 1/1024, with noise; of what
+// follows from them all inputs share one center and factor if the first layer is a convolution.
+void PrivateReplay::StandardiseInputs() {
+  const std::int64_t inputs = table_.features;
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(2 * inputs + 1));
+  for (std::int64_t row = 0; row < table_.rows(); ++row) {
+    std::vector<std::int64_t> own;
+    for (const float x : table_.row(row)) {
+      const double inside = std::isnan(x) ? 0.0 : std::clamp(static_cast<double>(x), 0.0, 1.0);
+      own.push_back(static_cast<std::int64_t>(inside * 1024 + 0.5));
+    }
+    for (std::int64_t k = 0; k < inputs; ++k) {
+      const std::int64_t x = own[static_cast<std::size_t>(k)];
+      own.push_back((x * x + 512) >> 10);
+    }
+    Wide square = 0;
+    for (const std::int64_t v : own) square += static_cast<Wide>(v * v);
+    const Wide most = static_cast<Wide>(inputs) << 20;
+    sums[0] += 1024;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      std::int64_t kept = own[i];
+      if (square > most) {
+        // The largest number whose square, over all, is not more than its share of `most`.
+        const Wide share = static_cast<Wide>(own[i] * own[i]) * most;
+        std::int64_t low = 0, high = own[i] + 1;
+        while (high - low > 1) {
+          const std::int64_t middle = (low + high) / 2;
+          (static_cast<Wide>(middle * middle) * square <= share ? low : high) = middle;
+        }
+        kept = low;
+      }
+      sums[i + 1] += kept;
+    }
+  }
+  const Digest key = Hasher()
+                         .Text("lucid-secret-stream-1")
+                         .Bytes(secret_.bytes())
+                         .Text("moments")
+                         .Number(std::uint64_t{0})
+                         .Text(options_.Canonical())
+                         .Finish();
+  GaussianDraws draws(options_.moments_variance, key);
+  for (std::int64_t& sum : sums) sum += draws.Next();
+
+  const auto expected = static_cast<double>(options_.expected_rows);
+  const double count = std::clamp(static_cast<double>(sums[0]) / 1024, std::max(1.0, expected / 2),
+                                  2 * expected + 1);
+  std::vector<double> first, second;
+  for (std::int64_t k = 0; k < inputs; ++k) {
+    first.push_back(static_cast<double>(sums[static_cast<std::size_t>(1 + k)]) / 1024 / count);
+    second.push_back(static_cast<double>(sums[static_cast<std::size_t>(1 + inputs + k)]) / 1024 /
+                     count);
+  }
+  if (architecture_.layers().front().kind != HiddenLayer::Kind::kDense) {
+    const auto number = static_cast<double>(inputs);
+    first.assign(first.size(), std::accumulate(first.begin(), first.end(), 0.0) / number);
+    second.assign(second.size(), std::accumulate(second.begin(), second.end(), 0.0) / number);
+  }
+  plan_.inputs.emplace();
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    const double center = std::clamp(first[k], 0.0, 1.0);
+    const double variance = std::clamp(second[k] - center * center, 1.0 / 256, 0.25);
+    plan_.inputs->centers.push_back(static_cast<float>(center));
+    plan_.inputs->factors.push_back(static_cast<float>(0.5 / std::sqrt(variance)));
+  }
 }
 
 std::vector<float> PrivateReplay::InitialWeights() const {

@@ -29,10 +29,13 @@ class PrivateReplay {
   // What one unit may change of a step's integer sum, as docs/training.md charges it.
   double sensitivity() const { return plan_.clipping->sensitivity; }
   double sampling_rate() const { return sampling_rate_; }  // threshold / 2^64, rounded up
+  // What one unit may change of the moments of the inputs.
+  double moment_sensitivity() const;
 
  private:
   void SetNumbers();
   void RankRows();
+  void StandardiseInputs();
   std::vector<float> InitialWeights() const;
   std::span<const std::int32_t> Rows(std::int64_t step);
   std::span<const std::int32_t> Noise(std::int64_t step);

@@ -89,6 +89,7 @@ class JsonFields {
   const Json& Object(const std::string& path) {
     return Container(path, &Json::is_object, "an object");
   }
+  bool Has(const std::string& path) const { return At(path) != nullptr; }
   bool IsNull(const std::string& path) const {
     const Json* field = At(path);
     return field != nullptr && field->is_null();

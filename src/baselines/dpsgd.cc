@@ -42,9 +42,12 @@ Result<DpSgdNetwork> TrainDpSgd(const Architecture& architecture, const Table& t
   if (train.expected_rows == 0) train.expected_rows = table.rows();
   train.batches = std::max<std::int64_t>(1, (train.expected_rows + train.batch - 1) / train.batch);
   const Sampling sampling = Sampling::Of(train);
-  LUCID_ASSIGN(const double sigma, NoiseFor(options.epsilon, sampling.rate, sampling.steps,
-                                            options.delta, options.conversion));
-  LUCID_ASSIGN(train.noise_variance, NoiseVariance(sigma, Clipping::Of(train, architecture)));
+  LUCID_TRY(ResolveMoments(train, architecture));
+  LUCID_ASSIGN(const double sigma,
+               NoiseFor(options.epsilon, sampling.rate, sampling.steps, options.delta,
+                        options.conversion, MomentsSigma(train, architecture)));
+  LUCID_ASSIGN(train.noise_variance,
+               NoiseVariance(sigma, Clipping::Of(train, architecture).sensitivity));
 
   LUCID_ASSIGN(Secret secret,
                options.noise_seed ? Secret::FromSeed(*options.noise_seed) : Secret::FromEntropy());

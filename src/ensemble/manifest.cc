@@ -21,25 +21,25 @@ constexpr std::int64_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // 
 constexpr Adjacency kAdjacencies[] = {Adjacency::kUnitRemoved, Adjacency::kBlanked,
                                       Adjacency::kAsTrainedElsewhere};
 
+constexpr const char* kMomentsSigma = "moments_sigma";  // older runs do not have it
+
 Json ToJson(const PrivateRun& run) {
   const PrivacyStatement& s = run.statement;
-  return {{"epsilon", s.epsilon},
-          {"delta", s.delta},
-          {"sigma", s.sigma},
-          {"clip", s.clip},
-          {"sampling_rate", s.sampling_rate},
-          {"steps", s.steps},
-          {"spent", s.spent},
-          {"seeded", run.seeded},
-          {"secret", run.secret.Hex()}};
+  return {{"epsilon", s.epsilon}, {"delta", s.delta},
+          {"sigma", s.sigma},     {kMomentsSigma, s.moments_sigma},
+          {"clip", s.clip},       {"sampling_rate", s.sampling_rate},
+          {"steps", s.steps},     {"spent", s.spent},
+          {"seeded", run.seeded}, {"secret", run.secret.Hex()}};
 }
 
 PrivateRun ReadPrivateRun(JsonFields& read) {
   PrivateRun run;
-  run.statement = {read.Number("/private/epsilon"),       read.Number("/private/delta"),
-                   read.Number("/private/sigma"),         read.Number("/private/clip"),
-                   read.Number("/private/sampling_rate"), read.Whole("/private/steps"),
-                   read.Number("/private/spent")};
+  run.statement = {read.Number("/private/epsilon"), read.Number("/private/delta"),
+                   read.Number("/private/sigma"),   0,
+                   read.Number("/private/clip"),    read.Number("/private/sampling_rate"),
+                   read.Whole("/private/steps"),    read.Number("/private/spent")};
+  const std::string moments = std::string("/private/") + kMomentsSigma;
+  if (read.Has(moments)) run.statement.moments_sigma = read.Number(moments);
   run.seeded = read.Flag("/private/seeded");
   run.secret = read.Sha256("/private/secret");
   return run;

@@ -15,7 +15,8 @@ namespace lucid {
 void Fields(auto& io, Is<TrainOptions> auto& train) {
   io(train.method, train.epochs, train.batch, train.rate, train.weight_decay, train.schedule,
      train.momentum, train.average_epochs, train.seed, train.expected_rows, train.batches,
-     train.clip, train.rows_per_unit, train.epsilon, train.delta, train.noise_variance);
+     train.clip, train.rows_per_unit, train.standardise, train.epsilon, train.delta,
+     train.noise_variance, train.moments_variance);
 }
 
 template <class Io>

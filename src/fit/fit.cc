@@ -368,6 +368,7 @@ class Fitting {
       train.rate = 2;
       train.batch = 64;
       train.epochs = 50;
+      train.standardise = false;
     }
     return train;
   }

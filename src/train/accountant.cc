@@ -14,6 +14,7 @@ namespace {
 // What NoiseFor asks to be left between the computed loss and the wanted one. All terms below are
 // sums of positive numbers: their relative error is some thousand roundings at most.
 constexpr double kSlack = 1e-8;
+constexpr double kNoLoss = 1e30;  // a sigma
 
 // ln(e^u - 1) for u > 0.
 double LogExpMinusOne(double u) {
@@ -46,12 +47,19 @@ double FloorOf(Conversion conversion, double delta) {
   return floor;
 }
 
+// Divergences of mechanisms that follow one another add up, whatever the later ones make of the
+// answers of the earlier.
+double DivergenceOfOneSum(double sigma, std::int64_t order) {
+  return sigma > 0 ? static_cast<double>(order) / (2 * sigma * sigma) : 0;
+}
+
 PrivacyLoss Loss(const SubsampledGaussian& mechanism, double delta, Conversion conversion) {
   const double floor = FloorOf(conversion, delta);
   PrivacyLoss best{kInfinity, 0};
   for (const std::int64_t order : Orders(conversion)) {
     const double divergence =
-        static_cast<double>(mechanism.steps) * RenyiDivergenceOfStep(mechanism, order);
+        static_cast<double>(mechanism.steps) * RenyiDivergenceOfStep(mechanism, order) +
+        DivergenceOfOneSum(mechanism.once, order);
     if (divergence + floor >= best.epsilon) break;  // divergences never fall with the order
     const double epsilon = divergence + ConversionCost(conversion, order, delta);
     if (epsilon < best.epsilon) best = {epsilon, order};
@@ -87,6 +95,9 @@ Status SubsampledGaussian::Validate() const {
     return InvalidInput(fmt::format("sigma is {}, must be above 0 and finite", sigma));
   }
   if (steps < 1) return InvalidInput(fmt::format("steps is {}, must be at least 1", steps));
+  if (!(once >= 0 && std::isfinite(once))) {
+    return InvalidInput(fmt::format("once is {}, must be at least 0 and finite", once));
+  }
   return Ok();
 }
 
@@ -124,20 +135,21 @@ Result<PrivacyLoss> PrivacyLossOf(const SubsampledGaussian& mechanism, double de
 }
 
 Result<double> NoiseFor(double epsilon, double rate, std::int64_t steps, double delta,
-                        Conversion conversion) {
-  LUCID_TRY((SubsampledGaussian{rate, 1, steps}.Validate()));
+                        Conversion conversion, double once) {
+  LUCID_TRY((SubsampledGaussian{rate, 1, steps, once}.Validate()));
   LUCID_TRY(CheckDelta(delta));
   if (!(epsilon > 0 && std::isfinite(epsilon))) {
     return InvalidInput(fmt::format("epsilon is {}, must be above 0 and finite", epsilon));
   }
-  const double floor = FloorOf(conversion, delta);
+  // With so much noise, steps cost nothing.
+  const double floor = Loss({rate, kNoLoss, steps, once}, delta, conversion).epsilon;
   if (floor * (1 + kSlack) >= epsilon) {
     return InvalidInput(fmt::format(
         "epsilon {} is below {:.4g}, the least that the {} accountant can prove at delta {}",
         epsilon, floor, NameOf(conversion), delta));
   }
   const auto enough = [&](double sigma) {
-    return Loss({rate, sigma, steps}, delta, conversion).epsilon * (1 + kSlack) <= epsilon;
+    return Loss({rate, sigma, steps, once}, delta, conversion).epsilon * (1 + kSlack) <= epsilon;
   };
   double high = 1;
   while (!enough(high)) high *= 2;  // ends: with sigma the divergences go to 0, and floor < epsilon

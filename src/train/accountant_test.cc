@@ -146,5 +146,35 @@ TEST(PrivacyLossOf, LiesInTheBracketOfLossDistributions) {
   }
 }
 
+// A sum over everybody comes first: the accountant knows of it, and so does the bracket.
+TEST(PrivacyLossOf, ASumBeforeTheStepsCostsWhatTheBracketSays) {
+  const double alone = NoiseFor(1, 512.0 / 30000, 1172, 1e-5).value();
+  for (const double once : {20.0, 6.0}) {
+    const double sigma = NoiseFor(1, 512.0 / 30000, 1172, 1e-5, Conversion::kTight, once).value();
+    EXPECT_GT(sigma, alone) << once;
+    EXPECT_LT(sigma, (once > 10 ? 1.05 : 1.5) * alone) << once;
+    const SubsampledGaussian mechanism{512.0 / 30000, sigma, 1172, once};
+    const double renyi = PrivacyLossOf(mechanism, 1e-5).value().epsilon;
+    const auto [lower, upper] = BracketOf(mechanism, 1e-5, 1).value();
+    EXPECT_LE(upper - lower, 0.01 * upper);
+    EXPECT_GE(renyi, lower);
+    EXPECT_LE(renyi, 1.15 * upper);
+    // Forgotten, the same noise would seem to cost less than it does.
+    EXPECT_LT(PrivacyLossOf({512.0 / 30000, sigma, 1172}, 1e-5).value().epsilon, renyi);
+  }
+  // The sum alone, by the exact delta of a Gaussian: Phi(1/(2s) - es) - exp(e) Phi(-1/(2s) - es).
+  const auto phi = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
+  const double s = 4;
+  const auto [lower, upper] = BracketOf({1e-9, 1e9, 1, s}, 1e-5, 1).value();
+  const auto delta = [&](double e) {
+    return phi(1 / (2 * s) - e * s) - std::exp(e) * phi(-1 / (2 * s) - e * s);
+  };
+  EXPECT_GE(delta(lower * (1 - 1e-6)), 1e-5);
+  EXPECT_LE(delta(upper), 1e-5);
+  const auto too_much = NoiseFor(1, 0.01, 100, 1e-5, Conversion::kTight, 2);
+  ASSERT_FALSE(too_much.ok());
+  EXPECT_THAT(too_much.error().message, HasSubstr("the least that"));
+}
+
 }  // namespace
 }  // namespace lucid

@@ -232,7 +232,7 @@ class ClippedSums {
     for (std::size_t l = 0; l < pass_.layers(); ++l) {
       if (!pass_.IsDense(l)) {
         NormsOfFilters(l, norms);
-      } else if (l == 0) {
+      } else if (pass_.IsShared(l)) {
         norms.AddDense<true>(pass_.InputOf(l), pass_.TapsOf(l), pass_.DeltaOf(l),
                              pass_.FiltersOf(l));
       } else {
@@ -266,8 +266,8 @@ class ClippedSums {
     for (std::size_t s = 0; s < segments_.size(); ++s) {
       float* const out = FiltersOfUnit(l, s);
       std::fill_n(out, parameters * L, 0.0f);
-      if (l == 0) FilterGradientAs<true>(l, first, segments_[s], out);
-      if (l > 0) FilterGradientAs<false>(l, first, segments_[s], out);
+      if (pass_.IsShared(l)) FilterGradientAs<true>(l, first, segments_[s], out);
+      if (!pass_.IsShared(l)) FilterGradientAs<false>(l, first, segments_[s], out);
       norms.AddFilters(s, out, parameters);
       first = segments_[s];
     }

@@ -45,16 +45,21 @@ Clipping Clipping::Of(const TrainOptions& options, const Architecture& architect
   return c;
 }
 
-Result<std::uint64_t> NoiseVariance(double sigma, const Clipping& clipping) {
-  const double deviation = sigma * clipping.sensitivity;
+Result<std::uint64_t> NoiseVariance(double sigma, double sensitivity) {
+  const double deviation = sigma * sensitivity;
   const double variance = std::ceil(deviation * deviation * (1 + 0x1p-40));
   if (variance <= static_cast<double>(DiscreteGaussian::kMaxVariance)) {
     return static_cast<std::uint64_t>(std::max(variance, 1.0));
   }
   return InvalidInput(
-      fmt::format("noise of {:.3g} times the clipping norm is more than this program adds: use a "
+      fmt::format("noise of {:.3g} times the sensitivity is more than this program adds: use a "
                   "larger epsilon, fewer epochs or a smaller network",
                   sigma));
+}
+
+double SigmaOf(std::uint64_t variance, double sensitivity) {
+  return std::nextafter(std::sqrt(static_cast<double>(variance)) / sensitivity * (1 - 0x1p-50),
+                        0.0);
 }
 
 Sampling Sampling::Of(const TrainOptions& options) {

@@ -46,7 +46,10 @@ struct Clipping {
 
 // s2 = ceil((sigma Delta)^2): noise of at least sigma times the sensitivity. Errors: more noise
 // than DiscreteGaussian samples.
-Result<std::uint64_t> NoiseVariance(double sigma, const Clipping& clipping);
+Result<std::uint64_t> NoiseVariance(double sigma, double sensitivity);
+
+// The other way round: noise over sensitivity, rounded down.
+double SigmaOf(std::uint64_t variance, double sensitivity);
 
 // The Poisson sampling of private steps, in integers.
 struct Sampling {

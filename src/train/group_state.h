@@ -20,14 +20,17 @@ struct LayerState {
 inline constexpr std::int64_t kStrip = 8;
 
 // `left_out` has a unit of the plan per lane (kNoRow for none); surplus lanes repeat the first.
-// `out` is [lane][parameter]. Returns false when stopped.
+// `inputs` has what each lane does to its inputs before the first layer, or nothing. `out` is
+// [lane][parameter]. Returns false when stopped.
 using TrainGroupFunction = bool (*)(const TrainPlan& plan, std::span<const LayerState> layers,
-                                    std::span<const std::int64_t> left_out, std::span<float> out,
+                                    std::span<const std::int64_t> left_out,
+                                    std::span<const Standardisation> inputs, std::span<float> out,
                                     const std::stop_token& stop);
 
 // The integer sums of a clipped step at these weights, without noise; `out` is [lane][parameter].
 using SumGroupFunction = void (*)(const TrainPlan& plan, std::span<const LayerState> layers,
                                   std::span<const std::int64_t> left_out,
+                                  std::span<const Standardisation> inputs,
                                   std::span<const float> weights, std::int64_t step,
                                   std::span<std::int32_t> out);
 

@@ -24,13 +24,13 @@ namespace {
 class Group {
  public:
   Group(const TrainPlan& plan, std::span<const LayerState> layers,
-        std::span<const std::int64_t> left_out)
+        std::span<const std::int64_t> left_out, std::span<const Standardisation> inputs)
       : plan_(plan),
         parameters_(plan.architecture().parameters()),
         arena_(static_cast<std::size_t>(VectorsOf(plan) * L)),
         weights_(TakeVectors(arena_, parameters_)),
         gradients_(TakeVectors(arena_, parameters_)),
-        pass_(plan, layers, weights_, left_out, arena_) {
+        pass_(plan, layers, weights_, left_out, inputs, arena_) {
     if (plan.options().momentum != 0) velocity_ = TakeVectors(arena_, parameters_);
     if (plan.options().average_epochs > 0) average_ = TakeVectors(arena_, parameters_);
     if (plan.clipping()) clipped_.emplace(plan, pass_, gradients_, arena_);
@@ -72,7 +72,7 @@ class Group {
     const float* result = average_ != nullptr ? average_ : weights_;
     for (std::int64_t i = 0; i < parameters_; ++i) {
       for (std::int64_t n = 0; n < networks; ++n) {
-        out[n * parameters_ + i] = result[i * L + n] + 0.0f;  // -0 becomes +0
+        out[n * parameters_ + i] = result[i * L + n];
       }
     }
   }
@@ -155,18 +155,18 @@ class Group {
 constexpr int kLanes = static_cast<int>(L);
 
 bool TrainGroup(const TrainPlan& plan, std::span<const LayerState> layers,
-                std::span<const std::int64_t> left_out, std::span<float> out,
-                const std::stop_token& stop) {
-  Group group(plan, layers, left_out);
+                std::span<const std::int64_t> left_out, std::span<const Standardisation> inputs,
+                std::span<float> out, const std::stop_token& stop) {
+  Group group(plan, layers, left_out, inputs);
   if (!group.Train(stop)) return false;
   group.Result(out);
   return true;
 }
 
 void SumGroup(const TrainPlan& plan, std::span<const LayerState> layers,
-              std::span<const std::int64_t> left_out, std::span<const float> weights,
-              std::int64_t step, std::span<std::int32_t> out) {
-  Group(plan, layers, left_out).Sums(weights, step, out);
+              std::span<const std::int64_t> left_out, std::span<const Standardisation> inputs,
+              std::span<const float> weights, std::int64_t step, std::span<std::int32_t> out) {
+  Group(plan, layers, left_out, inputs).Sums(weights, step, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -260,7 +260,10 @@ Status GroupTrainer::StepSums(std::span<const float> weights, std::int64_t step,
       std::ssize(weights) != plan_->architecture().parameters()) {
     return InternalError(fmt::format("no sums of step {} of this plan", step));
   }
-  PathOf(set_).sum(*plan_, LayersOf(plan_->architecture()), lanes, weights, step, out);
+  // What is done to the inputs was published before the step, whoever is in it.
+  std::vector<Standardisation> inputs;
+  if (plan_->moments()) inputs.assign(lanes.size(), plan_->moments()->Without(kNoRow));
+  PathOf(set_).sum(*plan_, LayersOf(plan_->architecture()), lanes, inputs, weights, step, out);
   return Ok();
 }
 
@@ -268,9 +271,19 @@ Status GroupTrainer::Train(std::span<const std::int64_t> left_out, std::span<flo
                            std::stop_token stop) const {
   const auto parameters = static_cast<std::size_t>(plan_->architecture().parameters());
   LUCID_ASSIGN(const auto lanes, UnitsOfLanes(left_out, out.size()));
-  if (!PathOf(set_).train(*plan_, LayersOf(plan_->architecture()), lanes, out, stop)) {
+  std::vector<Standardisation> inputs;
+  if (plan_->moments()) {
+    for (const std::int64_t unit : lanes) inputs.push_back(plan_->moments()->Without(unit));
+  }
+  if (!PathOf(set_).train(*plan_, LayersOf(plan_->architecture()), lanes, inputs, out, stop)) {
     return Interrupted("training stopped on request");
   }
+  if (plan_->moments()) {
+    for (std::size_t k = 0; k < left_out.size(); ++k) {
+      FoldInputs(plan_->architecture(), inputs[k], out.subspan(k * parameters, parameters));
+    }
+  }
+  for (float& w : out) w += 0.0F;  // -0 becomes +0
   if (plan_->options().method == TrainOptions::Method::kPrivate) return Ok();
   for (std::size_t k = 0; k < left_out.size(); ++k) {
     const auto network = out.subspan(k * parameters, parameters);

@@ -23,17 +23,18 @@ std::vector<float> TrainedByDefinition(const TrainPlan& plan) {
   PlanReader reader(plan);
   std::vector<std::int32_t> unit_of;
   for (std::int64_t i = 0; i < plan.table().rows(); ++i) unit_of.push_back(plan.UnitOf(i));
-  const ScalarPlan scalar{plan.architecture(),
-                          plan.table(),
-                          plan.options(),
-                          plan.clipping(),
-                          {plan.initial().begin(), plan.initial().end()},
-                          std::move(unit_of),
-                          plan.steps(),
-                          [&](std::int64_t step) { return plan.Rate(step); },
-                          [&](std::int64_t step) { return plan.IsAveraged(step); },
-                          [&](std::int64_t step) { return reader.Rows(step); },
-                          [&](std::int64_t step) { return reader.Noise(step); }};
+  ScalarPlan scalar{plan.architecture(),
+                    plan.table(),
+                    plan.options(),
+                    plan.clipping(),
+                    {plan.initial().begin(), plan.initial().end()},
+                    std::move(unit_of),
+                    plan.steps(),
+                    [&](std::int64_t step) { return plan.Rate(step); },
+                    [&](std::int64_t step) { return plan.IsAveraged(step); },
+                    [&](std::int64_t step) { return reader.Rows(step); },
+                    [&](std::int64_t step) { return reader.Noise(step); }};
+  if (plan.moments()) scalar.inputs = plan.moments()->Without(kNoRow);
   return ScalarTrainer(scalar).Train();
 }
 
@@ -81,6 +82,11 @@ std::vector<Case> Cases() {
     o.rate = 1;
     o.noise_variance = std::uint64_t{1} << 30;
   };
+  const auto standardised = [&secret](TrainOptions& o) {
+    secret(o);
+    o.standardise = true;
+    o.moments_variance = 1 << 20;
+  };
   return {
       {"Dense", "2x13", 45, 5, 2, with(4, 16, plain)},
       {"WideDense", "2x100", 40, 7, 2, with(2, 40, plain)},
@@ -121,6 +127,21 @@ std::vector<Case> Cases() {
               o.noise_variance = 1 << 20;
             })},
       {"PrivateEverybody", "1x8", 30, 5, 2, with(4, 64, secret)},
+      {"ClippedStandardised", "2x13", 45, 5, 3,
+       with(4, 16,
+            [](auto& o) {
+              o.method = Method::kClipped;
+              o.standardise = true;
+            })},
+      {"PrivateStandardised", "2x13", 45, 5, 3, with(4, 16, standardised)},
+      {"PrivateStandardisedLinear", "0x1", 45, 7, 2, with(4, 16, standardised)},
+      {"PrivateStandardisedConvUnits", "conv", 60, 9, 3,
+       with(3, 16,
+            [&](auto& o) {
+              standardised(o);
+              o.rows_per_unit = 5;
+            }),
+       true},
       {"PrivateConvUnits", "conv", 60, 9, 3,
        with(3, 16,
             [](auto& o) {

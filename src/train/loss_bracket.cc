@@ -16,9 +16,9 @@ constexpr std::int64_t kMostSize = std::int64_t{1} << 23;
 // Rounding shifts the sum of all losses by at most steps * grid: less than 1 % of epsilon.
 constexpr double kWidth = 0.008;
 
-// The privacy loss distribution of one step on a grid, composed by a
-// fast Fourier transform. Losses that are rounded down give a lower end of epsilon, rounded up an
-// upper one.
+// The privacy loss distribution of all steps on a grid, and of the sum before them if there is one.
+// Distributions are composed by a fast Fourier transform. Losses that are rounded down give a lower
+// end of epsilon, rounded up an upper one.
 class LossDistribution {
  public:
   enum class Direction { kRemove, kAdd };
@@ -26,26 +26,12 @@ class LossDistribution {
 
   LossDistribution(const SubsampledGaussian& step, double grid, std::int64_t size,
                    Direction direction, Rounding rounding)
-      : step_(step), grid_(grid), size_(size), mass_(static_cast<std::size_t>(size)) {
-    // The loss ln(1 - q + q exp((2 x - 1) / (2 sigma^2))) rises with x. Removing looks at it under
-    // the mixture, adding at its negative under the Gaussian at 0.
-    const double sigma = step.sigma, reach = 13 * sigma;
-    const auto first = static_cast<std::int64_t>(std::floor(LossAt(-reach) / grid));
-    const auto last = static_cast<std::int64_t>(std::ceil(LossAt(reach + 1) / grid));
-    const bool remove = direction == Direction::kRemove;
-    for (std::int64_t k = first; k < last; ++k) {
-      const double low = PlaceOf(static_cast<double>(k) * grid);
-      const double high = PlaceOf(static_cast<double>(k + 1) * grid);
-      const double p =
-          remove ? (1 - step.rate) * Between(low, high, 0) + step.rate * Between(low, high, 1)
-                 : Between(low, high, 0);
-      // The losses of this cell lie in [k, k + 1] grid (adding: in -[k, k + 1] grid).
-      const std::int64_t at = remove ? (rounding == Rounding::kUp ? k + 1 : k)
-                                     : (rounding == Rounding::kUp ? -k : -k - 1);
-      mass_[static_cast<std::size_t>((at + size_) % size_)] += p;
-    }
-    Transform(mass_, false);
+      : grid_(grid), size_(size), mass_(MassOf(step, direction, rounding)) {
     for (auto& z : mass_) z = std::pow(z, static_cast<double>(step.steps));
+    if (step.once > 0) {
+      const auto once = MassOf({1, step.once, 1}, direction, rounding);
+      for (std::size_t i = 0; i < mass_.size(); ++i) mass_[i] *= once[i];
+    }
     Transform(mass_, true);
     for (auto& z : mass_) z /= static_cast<double>(size_);
   }
@@ -61,18 +47,42 @@ class LossDistribution {
   }
 
  private:
-  double LossAt(double x) const {
-    const double v = step_.sigma * step_.sigma;
-    return std::log1p(step_.rate * std::expm1((2 * x - 1) / (2 * v)));
+  // The transform of one step's distribution.
+  std::vector<std::complex<double>> MassOf(const SubsampledGaussian& step, Direction direction,
+                                           Rounding rounding) const {
+    std::vector<std::complex<double>> mass(static_cast<std::size_t>(size_));
+    // The loss ln(1 - q + q exp((2 x - 1) / (2 sigma^2))) rises with x. Removing looks at it under
+    // the mixture, adding at its negative under the Gaussian at 0.
+    const double sigma = step.sigma, reach = 13 * sigma;
+    const auto first = static_cast<std::int64_t>(std::floor(LossAt(step, -reach) / grid_));
+    const auto last = static_cast<std::int64_t>(std::ceil(LossAt(step, reach + 1) / grid_));
+    const bool remove = direction == Direction::kRemove;
+    for (std::int64_t k = first; k < last; ++k) {
+      const double low = PlaceOf(step, static_cast<double>(k) * grid_);
+      const double high = PlaceOf(step, static_cast<double>(k + 1) * grid_);
+      const double p = remove ? (1 - step.rate) * Between(low, high, 0, sigma) +
+                                    step.rate * Between(low, high, 1, sigma)
+                              : Between(low, high, 0, sigma);
+      // The losses of this cell lie in [k, k + 1] grid (adding: in -[k, k + 1] grid).
+      const std::int64_t at = remove ? (rounding == Rounding::kUp ? k + 1 : k)
+                                     : (rounding == Rounding::kUp ? -k : -k - 1);
+      mass[static_cast<std::size_t>((at + size_) % size_)] += p;
+    }
+    Transform(mass, false);
+    return mass;
   }
-  double PlaceOf(double loss) const {
-    const double inner = (std::expm1(loss) + step_.rate) / step_.rate;
+  static double LossAt(const SubsampledGaussian& step, double x) {
+    const double v = step.sigma * step.sigma;
+    return std::log1p(step.rate * std::expm1((2 * x - 1) / (2 * v)));
+  }
+  static double PlaceOf(const SubsampledGaussian& step, double loss) {
+    const double inner = (std::expm1(loss) + step.rate) / step.rate;
     if (inner <= 0) return -1e300;
-    return step_.sigma * step_.sigma * std::log(inner) + 0.5;
+    return step.sigma * step.sigma * std::log(inner) + 0.5;
   }
-  double Between(double low, double high, double mean) const {
+  static double Between(double low, double high, double mean, double sigma) {
     const auto tail = [&](double x) {
-      return std::erfc((x - mean) / step_.sigma / std::numbers::sqrt2) / 2;
+      return std::erfc((x - mean) / sigma / std::numbers::sqrt2) / 2;
     };
     return tail(low) - tail(high);
   }
@@ -108,7 +118,6 @@ class LossDistribution {
     }
   }
 
-  SubsampledGaussian step_;
   double grid_;
   std::int64_t size_;
   std::vector<std::complex<double>> mass_;
@@ -121,9 +130,11 @@ Result<EpsilonBracket> BracketOf(const SubsampledGaussian& mechanism, double del
   const auto steps = static_cast<double>(mechanism.steps);
   const double grid = kWidth * near / steps;
   // Sums of losses up to three times `near` fit on either side, and one step's does.
-  const double variance = mechanism.sigma * mechanism.sigma;
-  const double reach = std::log1p(
-      mechanism.rate * std::expm1(std::min(600.0, (26 * mechanism.sigma + 1) / (2 * variance))));
+  const auto reach_of = [](double rate, double sigma) {
+    return std::log1p(rate * std::expm1(std::min(600.0, (26 * sigma + 1) / (2 * sigma * sigma))));
+  };
+  double reach = reach_of(mechanism.rate, mechanism.sigma);
+  if (mechanism.once > 0) reach = std::max(reach, reach_of(1, mechanism.once));
   const double cells = 2 * std::max(3 * near, reach) / grid;
   if (!(cells < static_cast<double>(kMostSize))) {
     return InvalidInput(fmt::format("{} steps with noise {:.3g} are too many for the bracket",

@@ -63,16 +63,18 @@ TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows) 
   const bool noisy = is_private && options.epsilon < 0.5, few = expected_rows < kFewRows;
   recipe.clip = 0.3;
   recipe.schedule = TrainOptions::Schedule::kCosine;
-  recipe.rate = 4;
+  recipe.standardise = !few;
+  recipe.rate = 1;
   recipe.batch = 512;
   recipe.epochs = 20;
   if (noisy || (is_private && few)) {
     // Larger batches: less noise in a step, and members stay closer.
     recipe.batch = std::clamp<std::int64_t>(expected_rows / 2, 1, 1024);
     recipe.epochs = noisy ? 30 : 40;
+    // The moments of few rows would be mostly noise. Inputs as they are need larger steps.
+    if (few) recipe.rate = 4;
   } else if (few) {
     // Without noise, many small steps cost nothing.
-    recipe.rate = 1;
     recipe.batch = 32;
     recipe.epochs = 50;
   }
@@ -100,7 +102,10 @@ Status TrainOptions::Validate() const {
   if (!(batches >= 0 && batches <= 1'000'000'000)) {
     return refuse("batches", batches, "from 1 to 1000000000");
   }
-  if (method == Method::kPlain) return Ok();
+  if (method == Method::kPlain) {
+    return standardise ? refuse("standardise", standardise, "false where nothing is clipped")
+                       : Ok();
+  }
   if (!(clip >= 0x1p-20 && clip <= 0x1p20)) return refuse("clip", clip, "from 2^-20 to 2^20");
   if (!(rows_per_unit >= 1 && rows_per_unit <= 8)) {
     return refuse("rows-per-unit", rows_per_unit, "from 1 to 8");
@@ -125,6 +130,9 @@ std::string TrainOptions::Canonical() const {
     text += fmt::format(" epsilon={} delta={} noise_variance={}", HexText(epsilon), HexText(delta),
                         noise_variance);
   }
+  if (method != Method::kPlain && standardise) {
+    text += fmt::format(" standardise=1 moments_variance={}", moments_variance);
+  }
   return text + " " + CommonText(*this);
 }
 
@@ -141,6 +149,8 @@ Result<TrainOptions> TrainOptions::FromCanonical(const std::string& text) {
   for (const Method each : {Method::kPlain, Method::kClipped, Method::kPrivate}) {
     if (method == kMethodNames[static_cast<int>(each)]) options.method = each;
   }
+  options.standardise = FieldOf(text, "standardise") == "1";
+  scan("moments_variance", "%" SCNu64, &options.moments_variance);
   if (FieldOf(text, "schedule") == kScheduleNames[1]) options.schedule = Schedule::kCosine;
   number("epochs", &options.epochs);
   number("batch", &options.batch);

@@ -68,6 +68,29 @@ TEST(TrainOptions, CanonicalTextIsReadBack) {
   }
 }
 
+TEST(TrainOptions, StandardisedInputsAreInTheKeyWhereTheyCount) {
+  TrainOptions options = TrainOptions::Preset("private").value();
+  EXPECT_TRUE(options.standardise) << "the recipe of many rows";
+  options.expected_rows = 3000;
+  options = ResolveOptions(options, Architecture::FromName("2x8", 7, 2).value(), {3000, 1, false})
+                .value();
+  EXPECT_GT(options.moments_variance, 0);
+  const std::string text = options.Canonical();
+  EXPECT_THAT(text, testing::HasSubstr(" standardise=1 moments_variance="));
+  const TrainOptions read = TrainOptions::FromCanonical(text).value();
+  EXPECT_TRUE(read.standardise);
+  EXPECT_EQ(read.moments_variance, options.moments_variance);
+  // A run of before has no such field, and one without it has the text of before.
+  options.standardise = false;
+  EXPECT_THAT(options.Canonical(), testing::Not(testing::HasSubstr("standardise")));
+  EXPECT_FALSE(TrainOptions::FromCanonical(options.Canonical()).value().standardise);
+  TrainOptions plain;
+  plain.standardise = true;
+  EXPECT_FALSE(plain.Validate().ok());
+  EXPECT_FALSE(RecipeFor(read, kFewRows - 1).standardise);
+  EXPECT_TRUE(RecipeFor(plain, kFewRows).standardise);
+}
+
 TEST(TrainOptions, NonsenseIsNamed) {
   const auto message = [](auto change) {
     TrainOptions options;

@@ -42,6 +42,9 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table, const
     largest_unit_ = std::max(largest_unit_, ++sizes[static_cast<std::size_t>(unit)]);
   }
   if (options.method != Method::kPlain) clipping_ = Clipping::Of(options, architecture);
+  if (options.method != Method::kPlain && options.standardise) {
+    moments_.emplace(architecture_, table, unit_of_, options, NoiseOfMoments());
+  }
   if (options.method == Method::kPrivate) {
     sampling_ = Sampling::Of(options);
     steps_ = sampling_->steps;
@@ -65,6 +68,17 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table, const
            std::span(noise_).subspan(static_cast<std::size_t>(step) * parameters, parameters));
     }
   }
+}
+
+std::vector<std::int64_t> TrainPlan::NoiseOfMoments() const {
+  std::vector<std::int64_t> noise;
+  if (options_.method != Method::kPrivate) return noise;
+  SecretStream stream(*secret_, "moments", 0, options_.Canonical());
+  const DiscreteGaussian gaussian(options_.moments_variance);
+  for (std::int64_t i = 0; i < MomentsOf(table_->features); ++i) {
+    noise.push_back(gaussian.Sample(stream));
+  }
+  return noise;
 }
 
 float TrainPlan::Rate(std::int64_t step) const {

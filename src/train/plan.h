@@ -16,24 +16,31 @@
 #include "random/secret_stream.h"
 #include "random/wiped_vector.h"
 #include "train/clipping.h"
+#include "train/standardise.h"
 
 namespace lucid {
 
 class TrainPlan {
  public:
   // Requires: resolved options; the architecture fits the table; a secret if and only if the method
-  // is kPrivate. `table` must outlive the plan.
+  // is kPrivate. `table` must outlive the plan, which stays where it is.
   TrainPlan(const Architecture& architecture, const Table& table, const TrainOptions& options,
             std::optional<Secret> secret = {});
   // The same where the keys of the rows are known. (A test of rule R plants faults in them.)
   TrainPlan(const Architecture& architecture, const Table& table, const TableKeys& keys,
             const TrainOptions& options, std::optional<Secret> secret = {});
 
+  TrainPlan(const TrainPlan&) = delete;
+  TrainPlan& operator=(const TrainPlan&) = delete;
+
   const Architecture& architecture() const { return architecture_; }
   const Table& table() const { return *table_; }
   const TrainOptions& options() const { return options_; }
   // Only the methods kClipped and kPrivate have it.
   const std::optional<Clipping>& clipping() const { return clipping_; }
+
+  // Only options that standardise have it.
+  const std::optional<InputMoments>& moments() const { return moments_; }
 
   // PyTorch's default: weights and biases uniform in +-1/sqrt(taps).
   std::span<const float> initial() const { return initial_; }
@@ -58,12 +65,14 @@ class TrainPlan {
   // gets the place of each step's first row, and the end.
   void List(std::int64_t first, std::int64_t count, WipedVector<std::int32_t>& rows,
             std::vector<std::size_t>& starts) const;
+  std::vector<std::int64_t> NoiseOfMoments() const;
   void Draw(std::int64_t step, std::span<std::int32_t> noise) const;
 
   Architecture architecture_;
   const Table* table_;
   TrainOptions options_;
   std::optional<Clipping> clipping_;
+  std::optional<InputMoments> moments_;
   std::optional<Sampling> sampling_;  // kPrivate
   std::optional<Secret> secret_;
   std::int64_t steps_ = 0, largest_unit_ = 0;

@@ -7,6 +7,7 @@
 #include "lucid/train/accountant.h"
 #include "lucid/train/options.h"
 #include "train/clipping.h"
+#include "train/standardise.h"
 
 namespace lucid {
 namespace {
@@ -47,8 +48,9 @@ Status CheckUnits(const TrainOptions& options, const DataSize& data) {
 Result<std::uint64_t> VarianceFor(const TrainOptions& options, const Architecture& architecture) {
   const Sampling sampling = Sampling::Of(options);
   LUCID_ASSIGN(const double sigma,
-               NoiseFor(options.epsilon, sampling.rate, sampling.steps, options.delta));
-  return NoiseVariance(sigma, Clipping::Of(options, architecture));
+               NoiseFor(options.epsilon, sampling.rate, sampling.steps, options.delta,
+                        Conversion::kTight, MomentsSigma(options, architecture)));
+  return NoiseVariance(sigma, Clipping::Of(options, architecture).sensitivity);
 }
 
 }  // namespace
@@ -77,6 +79,7 @@ Result<TrainOptions> ResolveOptions(const TrainOptions& options, const Architect
   if (resolved.delta == 0) {
     resolved.delta = std::min(1e-6, 0.1 / static_cast<double>(resolved.expected_rows));
   }
+  LUCID_TRY(ResolveMoments(resolved, architecture));
   LUCID_ASSIGN(resolved.noise_variance, VarianceFor(resolved, architecture));
   return resolved;
 }
@@ -86,13 +89,16 @@ Result<PrivacyStatement> PrivacyOf(const TrainOptions& options, const Architectu
     return InternalError("the statement of a training that is not private");
   }
   const Sampling sampling = Sampling::Of(options);
-  const double deviation = std::sqrt(static_cast<double>(options.noise_variance));
-  const double sigma = std::nextafter(
-      deviation / Clipping::Of(options, architecture).sensitivity * (1 - 0x1p-50), 0.0);
+  const double once = MomentsSigma(options, architecture);
+  if (options.standardise && !(once > 0)) {
+    return InternalError("inputs that are standardised by moments without noise");
+  }
+  const double sigma =
+      SigmaOf(options.noise_variance, Clipping::Of(options, architecture).sensitivity);
   LUCID_ASSIGN(const PrivacyLoss loss,
-               PrivacyLossOf({sampling.rate, sigma, sampling.steps}, options.delta));
-  return PrivacyStatement{options.epsilon, options.delta,  sigma,       options.clip,
-                          sampling.rate,   sampling.steps, loss.epsilon};
+               PrivacyLossOf({sampling.rate, sigma, sampling.steps, once}, options.delta));
+  return PrivacyStatement{options.epsilon, options.delta, sigma,          once,
+                          options.clip,    sampling.rate, sampling.steps, loss.epsilon};
 }
 
 }  // namespace lucid

@@ -71,7 +71,9 @@ void ScalarTrainer::Step() {
 }
 
 std::vector<float> ScalarTrainer::Result() const {
-  return plan_.options.average_epochs > 0 ? average_ : w_;
+  Values result = plan_.options.average_epochs > 0 ? average_ : w_;
+  if (plan_.inputs) FoldInputs(plan_.architecture, *plan_.inputs, result);
+  return result;
 }
 
 std::vector<float> ScalarTrainer::Train() {
@@ -90,6 +92,9 @@ ScalarTrainer::Trace ScalarTrainer::TraceOf(std::int32_t row, float weight) cons
   const auto x = plan_.table.row(row);
   Trace trace;
   trace.in = {{x.begin(), x.end()}};
+  for (std::size_t k = 0; plan_.inputs && k < x.size(); ++k) {
+    trace.in[0][k] = (x[k] - plan_.inputs->centers[k]) * plan_.inputs->factors[k];
+  }
   for (const Layer& layer : layers_) trace.in.push_back(Apply(layer, trace.in.back()));
   trace.delta.resize(layers_.size());
   trace.delta.back() = LossGradient(trace.in.back(), plan_.table.y[row], weight);

@@ -12,6 +12,7 @@
 #include "lucid/nn/architecture.h"
 #include "lucid/train/options.h"
 #include "train/clipping.h"
+#include "train/standardise.h"
 
 namespace lucid {
 
@@ -29,6 +30,7 @@ struct ScalarPlan {
   // The rows of a step in the order of their sums, those of a unit together; the noise of a private
   // step. Used until the next call.
   std::function<std::span<const std::int32_t>(std::int64_t step)> rows, noise;
+  std::optional<Standardisation> inputs = {};  // where the options standardise
 };
 
 class ScalarTrainer {
@@ -37,7 +39,8 @@ class ScalarTrainer {
 
   // Takes the next step. Requires: fewer than plan.steps were taken.
   void Step();
-  // The weights now: before the first step the initial ones.
+  // The weights now, on inputs that are standardised where they are: before the first step the
+  // initial ones.
   std::span<const float> weights() const { return w_; }
   // What the training gives after its last step.
   std::vector<float> Result() const;

@@ -30,7 +30,8 @@ class StripPass {
  public:
   // `weights` are the group's and may change between strips; `left_out` has a unit per lane.
   StripPass(const TrainPlan& plan, std::span<const LayerState> layers, const float* weights,
-            std::span<const std::int64_t> left_out, Arena& arena)
+            std::span<const std::int64_t> left_out, std::span<const Standardisation> inputs,
+            Arena& arena)
       : plan_(plan), layers_(layers), weights_(weights) {
     const auto features = static_cast<std::size_t>(plan.architecture().inputs());
     no_row_.resize(features);
@@ -46,11 +47,24 @@ class StripPass {
     for (std::int64_t lane = 0; lane < L; ++lane) {
       left_out_[lane] = static_cast<std::int32_t>(left_out[lane]);
     }
+    if (inputs.empty()) return;
+    const auto count = static_cast<std::int64_t>(features);
+    own_inputs_ = TakeVectors(arena, kStrip * count);
+    centers_ = TakeVectors(arena, count);
+    factors_ = TakeVectors(arena, count);
+    for (std::int64_t lane = 0; lane < L; ++lane) {
+      const Standardisation& own = inputs[static_cast<std::size_t>(lane)];
+      for (std::size_t k = 0; k < features; ++k) {
+        centers_[k * L + lane] = own.centers[k];
+        factors_[k * L + lane] = own.factors[k];
+      }
+    }
   }
 
   // How many vectors the constructor takes from the arena.
   static std::int64_t VectorsOf(const TrainPlan& plan) {
     std::int64_t vectors = 0;
+    if (plan.moments()) vectors += (kStrip + 2) * plan.architecture().inputs();
     for (const Layer& layer : plan.architecture().layers()) vectors += 2 * kStrip * layer.outputs;
     return vectors;
   }
@@ -59,12 +73,15 @@ class StripPass {
   const LayerState& layer(std::size_t l) const { return layers_[l]; }
   bool IsDense(std::size_t l) const { return layers_[l].shape.kind == HiddenLayer::Kind::kDense; }
 
+  // Whether all networks read the same values in layer l.
+  bool IsShared(std::size_t l) const { return l == 0 && own_inputs_ == nullptr; }
   // What layer l reads, and its inputs that are not zero.
   const float* InputOf(std::size_t l) const {
-    return l == 0 ? inputs_.data() : memory_[l - 1].units;
+    if (l > 0) return memory_[l - 1].units;
+    return own_inputs_ != nullptr ? own_inputs_ : inputs_.data();
   }
   std::span<const std::int32_t> TapsOf(std::size_t l) const {
-    if (!IsDense(l)) return memory_[l].all_taps;
+    if (!IsDense(l) || (l == 0 && own_inputs_ != nullptr)) return memory_[l].all_taps;
     return l == 0 ? active_inputs_.span() : memory_[l - 1].active.span();
   }
   // The gradient by the sums of layer l, and its filters that are not zero.
@@ -131,10 +148,11 @@ class StripPass {
 
   // Adds the gradient by the parameters of layer l to `gradients`.
   void WeightGradientOf(std::size_t l, float* gradients) const {
-    if (l == 0 && IsDense(l)) WeightGradientAs<true, true>(l, gradients);
-    if (l == 0 && !IsDense(l)) WeightGradientAs<true, false>(l, gradients);
-    if (l > 0 && IsDense(l)) WeightGradientAs<false, true>(l, gradients);
-    if (l > 0 && !IsDense(l)) WeightGradientAs<false, false>(l, gradients);
+    const bool shared = IsShared(l);
+    if (shared && IsDense(l)) WeightGradientAs<true, true>(l, gradients);
+    if (shared && !IsDense(l)) WeightGradientAs<true, false>(l, gradients);
+    if (!shared && IsDense(l)) WeightGradientAs<false, true>(l, gradients);
+    if (!shared && !IsDense(l)) WeightGradientAs<false, false>(l, gradients);
   }
 
   // The gradient by the units that layer l reads. Requires: l > 0.
@@ -170,6 +188,10 @@ class StripPass {
       float* column = inputs_.data() + r;
       for (std::int64_t k = 0; k < features; ++k) column[k * kStrip] = row[k];
     }
+    if (own_inputs_ != nullptr) {
+      Standardise(count);
+      return;
+    }
     active_inputs_.size = 0;
     const hn::CappedTag<float, kStrip> d;
     for (std::int64_t k = 0; k < features; ++k) {
@@ -182,15 +204,28 @@ class StripPass {
     }
   }
 
+  // Each network's own inputs; rows that fill up the strip are zeros.
+  void Standardise(std::int64_t count) {
+    const D d;
+    for (std::int64_t k = 0; k < plan_.table().features; ++k) {
+      const V center = LoadAt(centers_, k), factor = LoadAt(factors_, k);
+      for (std::int64_t r = 0; r < rows_; ++r) {
+        const V x = hn::Set(d, inputs_[static_cast<std::size_t>(k * kStrip + r)]);
+        const V own = hn::Mul(hn::Sub(x, center), factor);
+        StoreAt(r < count ? own : hn::Zero(d), own_inputs_, k * kStrip + r);
+      }
+    }
+  }
+
   // Only the last layer, which is dense, has no ReLU.
   void ForwardLayer(std::size_t l) {
-    const bool relu = layers_[l].shape.relu;
-    if (l == 0 && !relu) ForwardLayerAs<true, true, false>(l);
-    if (l > 0 && !relu) ForwardLayerAs<false, true, false>(l);
-    if (l == 0 && relu && IsDense(l)) ForwardLayerAs<true, true, true>(l);
-    if (l == 0 && relu && !IsDense(l)) ForwardLayerAs<true, false, true>(l);
-    if (l > 0 && relu && IsDense(l)) ForwardLayerAs<false, true, true>(l);
-    if (l > 0 && relu && !IsDense(l)) ForwardLayerAs<false, false, true>(l);
+    const bool relu = layers_[l].shape.relu, shared = IsShared(l);
+    if (shared && !relu) ForwardLayerAs<true, true, false>(l);
+    if (!shared && !relu) ForwardLayerAs<false, true, false>(l);
+    if (shared && relu && IsDense(l)) ForwardLayerAs<true, true, true>(l);
+    if (shared && relu && !IsDense(l)) ForwardLayerAs<true, false, true>(l);
+    if (!shared && relu && IsDense(l)) ForwardLayerAs<false, true, true>(l);
+    if (!shared && relu && !IsDense(l)) ForwardLayerAs<false, false, true>(l);
   }
   template <bool kShared, bool kDense, bool kRelu>
   void ForwardLayerAs(std::size_t l) {
@@ -225,6 +260,8 @@ class StripPass {
   std::vector<float> no_row_;  // zeros: what fills up a short strip
   std::vector<float> inputs_;  // [feature][row], shared by all networks
   ActiveList active_inputs_;   // features that are not zero in some row
+  // Where inputs are standardised: [feature][row], and per feature what is done to it.
+  float *own_inputs_ = nullptr, *centers_ = nullptr, *factors_ = nullptr;
 };
 
 }  // namespace HWY_NAMESPACE

@@ -1,7 +1,7 @@
 // Rule R (docs/training.md): a member is what training on the file without the unit's rows gives,
 // to the bit, whatever the order of the lines. Really tried: rows are deleted from the CSV, its
 // lines are shuffled, and `lucid train` is run on it with the same options. A hundred units of
-// heart and a hundred of the made set for each of the four presets; a few of Crypto.
+// heart and a hundred of the made set for each of the presets; a few of Crypto.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +25,8 @@ constexpr Preset kPresets[] = {
     {"stable", "--preset stable --momentum 0.5 --average-epochs 2"},
     {"clipped", "--preset clipped --lr 1 --rows-per-unit 5"},
     {"private", "--preset private --lr 1 --rows-per-unit 5 --seeded-noise --train-delta 1e-5"},
+    {"standardised",
+     "--preset private --standardise 1 --lr 1 --rows-per-unit 5 --seeded-noise --train-delta 1e-5"},
 };
 
 class RuleR : public testing::TestWithParam<Preset> {

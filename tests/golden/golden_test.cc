@@ -84,7 +84,11 @@ class Golden : public testing::Test {
     const std::string run = folder_ / ("run" + std::to_string(runs_++));
     const Architecture shape =
         Architecture::FromName(architecture, data.train.features, data.schema.classes()).value();
-    EXPECT_TRUE(TrainEnsemble(data, shape, {.train = options, .threads = 1}, run).ok());
+    const bool is_private = options.method == TrainOptions::Method::kPrivate;
+    if (is_private) options.expected_rows = data.train.rows();
+    EXPECT_TRUE(TrainEnsemble(data, shape,
+                              {.train = options, .seeded_noise = is_private, .threads = 1}, run)
+                    .ok());
     return Ensemble::Open(run).value();
   }
 
@@ -142,7 +146,7 @@ TEST_F(Golden, TrainedWeights) {
   constexpr Case kCases[] = {{"2x50", 5, 2}, {"4x30", 3, 2}, {"3x8", 7, 3}, {"conv", 12, 2}};
   for (const auto& [architecture, inputs, classes] : kCases) {
     const Dataset data = MadeUp(30, inputs, classes);
-    for (const std::string preset : {"paper", "stable", "clipped"}) {
+    for (const std::string preset : {"paper", "stable", "clipped", "private"}) {
       const Ensemble ensemble = Train(data, architecture, TrainOptions::Preset(preset).value());
       Expect("weights/" + std::string(architecture) + "/" + preset, WeightsOf(ensemble));
     }

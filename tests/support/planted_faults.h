@@ -30,6 +30,11 @@ class PlanWithFaults {
     }
     plan.starts_.back() = plan.lists_.size();
   }
+  // Inputs are standardised by what is exactly so of the rows.
+  static void ForgetNoiseOfMoments(TrainPlan& plan) {
+    plan.moments_.emplace(plan.architecture_, *plan.table_, plan.unit_of_, plan.options_,
+                          std::vector<std::int64_t>());
+  }
   // All steps have the noise of the first one.
   static void ShareNoise(TrainPlan& plan) {
     const auto size = static_cast<std::size_t>(plan.architecture().parameters());

@@ -23,8 +23,12 @@ struct SubsampledGaussian {
   double rate = 0;
   double sigma = 0;
   std::int64_t steps = 0;
+  // Before the steps, noise of `once` times the sensitivity is added to one sum over everybody.
+  // 0: there is no such sum.
+  double once = 0;
 
-  Status Validate() const;  // rate in (0, 1], sigma > 0 and finite, steps >= 1
+  // rate in (0, 1], sigma > 0 and finite, steps >= 1, once >= 0 and finite
+  Status Validate() const;
 };
 
 struct PrivacyLoss {
@@ -44,6 +48,6 @@ Result<PrivacyLoss> PrivacyLossOf(const SubsampledGaussian& mechanism, double de
 // the result is at most a millionth larger than needed. Errors: arguments out of range; an epsilon
 // below what the conversion can prove with any noise (the message names that floor).
 Result<double> NoiseFor(double epsilon, double rate, std::int64_t steps, double delta,
-                        Conversion conversion = Conversion::kTight);
+                        Conversion conversion = Conversion::kTight, double once = 0);
 
 }  // namespace lucid

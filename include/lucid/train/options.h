@@ -44,10 +44,15 @@ struct TrainOptions {
   double clip = 0.3;
   std::int64_t rows_per_unit = 1;
 
+  // kClipped and kPrivate: train on inputs of mean 0 and one deviation, and fold that into the
+  // first layer (train/standardise.h).
+  bool standardise = false;
+
   // kPrivate. delta 0: ResolveOptions takes 1e-6 or 1 / (10 n0), whichever is smaller.
   double epsilon = 1;
   double delta = 0;
-  std::uint64_t noise_variance = 0;  // s2 in squared grid units; ResolveOptions fills it in
+  std::uint64_t noise_variance = 0;    // s2 in squared grid units; ResolveOptions fills it in
+  std::uint64_t moments_variance = 0;  // the same of the moments, if inputs are standardised
 
   // "paper" (the defaults), "stable" (cosine decay, whose members lie closer together), "clipped"
   // or "private" with the recipe for large data at epsilon 1. RecipeFor has the others.
@@ -68,8 +73,9 @@ struct TrainOptions {
 inline constexpr std::int64_t kFewRows = 2000;
 
 // The public recipe of `clipped` and `private`: batch, epochs, rate and clip as a function of n0
-// and epsilon (`clipped`: as if epsilon were large). Constants that were found on other data sets
-// than D (docs/training.md says how), never tuned on D. Keeps the other fields of `options`.
+// and epsilon (`clipped`: as if epsilon were large), and whether inputs are standardised. Constants
+// that were found on other data sets than D (docs/training.md says how), never tuned on D. Keeps
+// the other fields of `options`.
 TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows);
 
 // What the training procedure may know of a data set before it looks at it.
@@ -94,6 +100,7 @@ std::int64_t RoundedToOneDigit(std::int64_t rows);
 struct PrivacyStatement {
   double epsilon = 0, delta = 0;  // of the options
   double sigma = 0;               // noise over sensitivity, rounded down
+  double moments_sigma = 0;       // the same of the moments, once; 0: inputs are as they are
   double clip = 0;
   double sampling_rate = 0;  // q, rounded up
   std::int64_t steps = 0;
