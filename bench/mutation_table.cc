@@ -99,6 +99,10 @@ class Mutations {
   // The checks of what this plan trains, beside the statement of the run.
   Status Check(const std::string& name, const TrainPlan& plan, const TrainOptions& options,
                bool wrong) {
+    return Check(name, plan, options, ensemble_.manifest().private_run->statement, wrong);
+  }
+  Status Check(const std::string& name, const TrainPlan& plan, const TrainOptions& options,
+               const PrivacyStatement& stated, bool wrong) {
     const Architecture& architecture = ensemble_.network().architecture;
     LUCID_ASSIGN(const Secret secret, OpenRunSecret());
     Network network{architecture, {}};
@@ -106,10 +110,9 @@ class Mutations {
     const std::int64_t none = kNoRow;
     LUCID_TRY(GroupTrainer(plan, AvailableInstructionSets().front())
                   .Train(std::span(&none, 1), network.parameters));
-    LUCID_ASSIGN(const auto checks,
-                 CheckPrivateTraining({network, dataset_.train, options,
-                                       ensemble_.manifest().private_run->statement, secret, plan},
-                                      {}, {}));
+    LUCID_ASSIGN(
+        const auto checks,
+        CheckPrivateTraining({network, dataset_.train, options, stated, secret, plan}, {}, {}));
     std::vector<std::string> found;
     for (const AuditCheck& check : checks) {
       if (!check.holds) found.push_back(check.check);
@@ -152,13 +155,23 @@ class Mutations {
   }
 
   // The manifest and the trainer agree about too little noise: no replay finds that.
-  Status CheckStatedNoise(TrainOptions options) {
+  Status CheckStatedNoise(const TrainOptions& all) {
+    TrainOptions options = all;
     options.noise_variance =
         static_cast<std::uint64_t>(0.81 * static_cast<double>(options.noise_variance));
+    LUCID_TRY(CheckStated("noise times 0.9, and the manifest says so", options));
+    if (!options.standardise) return Ok();
+    options = all;
+    options.moments_variance /= 4;
+    return CheckStated("half the noise of the moments, and the manifest says so", options);
+  }
+
+  Status CheckStated(const std::string& name, const TrainOptions& options) {
+    const Architecture& architecture = ensemble_.network().architecture;
     LUCID_ASSIGN(Secret secret, OpenRunSecret());
-    const TrainPlan plan(ensemble_.network().architecture, dataset_.train, options,
-                         std::move(secret));
-    return Check("noise times 0.9, and the manifest says so", plan, options, true);
+    LUCID_ASSIGN(const PrivacyStatement stated, PrivacyOf(options, architecture));
+    const TrainPlan plan(architecture, dataset_.train, options, std::move(secret));
+    return Check(name, plan, options, stated, true);
   }
 
   // The bound is what a member leaks, not a share of N's confidence.

@@ -17,6 +17,7 @@
 #include "lucid/data/units.h"
 #include "lucid/guard/guard.h"
 #include "lucid/promise/promise.h"
+#include "lucid/train/accountant.h"
 #include "random/keyed_hash.h"
 #include "random/stream.h"
 #include "train/group_trainer.h"
@@ -87,18 +88,18 @@ class PrivatePass {
         fmt::format("at most {:.6g} in {} pairs of a unit and a step", largest_, measured_),
         largest_ <= replay_.sensitivity()};
     if (!e_.plan.moments()) return check;
-    double largest = 0;
+    // Whole numbers: a unit of equal rows may reach what is charged exactly.
+    std::int64_t largest = 0;
     for (std::int64_t unit = 0; unit < UnitsIn(e_.plan); ++unit) {
-      double square = 0;
-      for (const std::int64_t v : e_.plan.moments()->OfUnit(unit)) {
-        square += static_cast<double>(v) * static_cast<double>(v);
-      }
-      largest = std::max(largest, std::sqrt(square));
+      std::int64_t square = 0;
+      for (const std::int64_t v : e_.plan.moments()->OfUnit(unit)) square += v * v;
+      largest = std::max(largest, square);
     }
-    const double charged = replay_.moment_sensitivity();
-    check.claim += fmt::format(", or the moments by more than {:.6g}", charged);
-    check.measured += fmt::format("; the moments by at most {:.6g}", largest);
-    check.holds = check.holds && largest <= charged;
+    check.claim +=
+        fmt::format(", or the moments by more than {:.6g}", replay_.moment_sensitivity());
+    check.measured +=
+        fmt::format("; the moments by at most {:.6g}", std::sqrt(static_cast<double>(largest)));
+    check.holds = check.holds && largest <= replay_.squared_moment_sensitivity();
     return check;
   }
 
@@ -139,8 +140,13 @@ class PrivatePass {
                   replay_.sampling_rate() <= s.sampling_rate * (1 + 1e-9) &&
                   replay_.plan().steps <= s.steps && s.clip == e_.options.clip &&
                   s.epsilon == e_.options.epsilon && s.delta == e_.options.delta;
-    const auto bracket =
-        BracketOf({replay_.sampling_rate(), sigma, replay_.plan().steps, once}, s.delta, s.epsilon);
+    // The trainer's accountant with the numbers that were found here; and another kind of
+    // accountant, which sees gross mistakes of the first.
+    const SubsampledGaussian found{replay_.sampling_rate(), sigma, replay_.plan().steps, once};
+    const auto loss = PrivacyLossOf(found, s.delta);
+    check.holds = check.holds && loss.ok() && loss->epsilon <= s.epsilon * (1 + 1e-6);
+    if (loss.ok()) check.measured += fmt::format("; epsilon {:.6g}", loss->epsilon);
+    const auto bracket = BracketOf(found, s.delta, s.epsilon);
     if (!bracket.ok()) {
       check.measured += "; no bracket: " + bracket.error().message;
       return check;

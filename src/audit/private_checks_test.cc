@@ -45,8 +45,10 @@ class PrivateChecks : public testing::Test {
     return network;
   }
   // The names of the checks that fail for what this plan trains, beside a manifest with `options`.
-  std::vector<std::string> Failures(const TrainPlan& plan, const TrainOptions& options) const {
-    const PrivacyStatement stated = PrivacyOf(options_, architecture_).value();
+  // What is stated is what `told` would keep.
+  std::vector<std::string> Failures(const TrainPlan& plan, const TrainOptions& options,
+                                    const TrainOptions& told) const {
+    const PrivacyStatement stated = PrivacyOf(told, architecture_).value();
     const Secret secret = Secret::FromSeed(kSecret);
     const auto checks =
         CheckPrivateTraining({Trained(plan), table_, options, stated, secret, plan}, {}, {});
@@ -56,6 +58,9 @@ class PrivateChecks : public testing::Test {
       if (!check.holds) failed.push_back(check.check);
     }
     return failed;
+  }
+  std::vector<std::string> Failures(const TrainPlan& plan, const TrainOptions& options) const {
+    return Failures(plan, options, options_);
   }
   std::vector<std::string> Failures(const TrainPlan& plan) const {
     return Failures(plan, options_);
@@ -91,6 +96,8 @@ TEST_F(PrivateChecks, LessNoiseThanEpsilonNeedsIsFound) {
   options.noise_variance =
       static_cast<std::uint64_t>(0.81 * static_cast<double>(options_.noise_variance));
   EXPECT_THAT(Failures(Plan(options), options), ElementsAre("sigma"));
+  // Nor if they also agree about what noise that is.
+  EXPECT_THAT(Failures(Plan(options), options, options), ElementsAre("sigma"));
 }
 
 TEST_F(PrivateChecks, InputsAsTheyAreHold) {
@@ -117,9 +124,29 @@ TEST_F(PrivateChecks, MomentsWithoutNoiseAreFound) {
 
 // The manifest and the trainer agree about too little noise of the moments.
 TEST_F(PrivateChecks, LessNoiseOfMomentsThanEpsilonNeedsIsFound) {
+  // So little noise that there is no bracket; then some three times too little.
+  for (const std::uint64_t divisor : {1'000'000, 100, 4}) {
+    TrainOptions options = options_;
+    options.moments_variance /= divisor;
+    EXPECT_THAT(Failures(Plan(options), options), ElementsAre("sigma")) << divisor;
+    EXPECT_THAT(Failures(Plan(options), options, options), ElementsAre("sigma")) << divisor;
+  }
+}
+
+// A unit whose rows are equal, and half of whose inputs are 1, adds exactly what is charged.
+TEST_F(PrivateChecks, AUnitThatAddsAllThatIsChargedHolds) {
+  architecture_ = Architecture::FromName("2x8", 2, 2).value();
+  table_ = RandomTable(200, 2, 2, 3);
+  for (std::int64_t i = 0; i < table_.rows(); ++i) {
+    table_.unit_ids.push_back(std::to_string(i / 5));
+    if (i / 5 != 7) continue;
+    table_.x[static_cast<std::size_t>(2 * i)] = 1;
+    table_.x[static_cast<std::size_t>(2 * i + 1)] = 0;
+  }
   TrainOptions options = options_;
-  options.moments_variance /= 100;
-  EXPECT_THAT(Failures(Plan(options), options), ElementsAre("sigma"));
+  options.rows_per_unit = 5;
+  options_ = ResolveOptions(options, architecture_, {200, 5, true}).value();
+  EXPECT_THAT(Failures(Plan(options_)), IsEmpty());
 }
 
 TEST_F(PrivateChecks, NoiseThatStepsShareIsFound) {

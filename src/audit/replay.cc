@@ -255,9 +255,12 @@ void PrivateReplay::RankRows() {
   });
 }
 
+std::int64_t PrivateReplay::squared_moment_sensitivity() const {
+  return (options_.rows_per_unit * options_.rows_per_unit * (table_.features + 1)) << 20;
+}
+
 double PrivateReplay::moment_sensitivity() const {
-  const auto inputs = static_cast<double>(table_.features);
-  return static_cast<double>(options_.rows_per_unit) * 1024 * std::sqrt(inputs + 1);
+  return std::sqrt(static_cast<double>(squared_moment_sensitivity()));
 }
 
 // docs/training.md: a count, sums and sums of squares in units of 1/1024, with noise; of what

@@ -31,6 +31,7 @@ class PrivateReplay {
   double sampling_rate() const { return sampling_rate_; }  // threshold / 2^64, rounded up
   // What one unit may change of the moments of the inputs.
   double moment_sensitivity() const;
+  std::int64_t squared_moment_sensitivity() const;
 
  private:
   void SetNumbers();

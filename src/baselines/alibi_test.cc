@@ -83,6 +83,21 @@ TEST(Alibi, LearnsAndForgetsAsEpsilonSays) {
   EXPECT_EQ(accuracy(1, 5), accuracy(1, 5));
 }
 
+// It trains plainly, however the run was trained that its options come from.
+TEST(Alibi, TakesTheOptionsOfRunsThatClip) {
+  const Architecture architecture = Architecture::FromName("1x4", 2, 2).value();
+  const Table table = RandomTable(60, 2, 2, 1);
+  for (const std::string preset : {"clipped", "private"}) {
+    TrainOptions train = TrainOptions::Preset(preset).value();
+    train.expected_rows = 60;
+    train.epochs = 2;
+    EXPECT_TRUE(train.standardise);
+    train = ResolveOptions(train, architecture, {60, 1, false}).value();
+    const auto network = TrainAlibi(architecture, table, {.train = train, .epsilon = 1});
+    EXPECT_TRUE(network.ok()) << preset << ": " << network.error().message;
+  }
+}
+
 TEST(Alibi, RefusesWhatItCannotDo) {
   const Architecture architecture = Architecture::FromName("1x4", 2, 2).value();
   const Table table = RandomTable(10, 2, 2, 1);

@@ -12,6 +12,7 @@ Result<TrainOptions> PlainOptions(const TrainOptions& options, const Architectur
                                   const Table& table) {
   TrainOptions plain = options;
   plain.method = TrainOptions::Method::kPlain;
+  plain.standardise = false;
   if (!plain.IsResolved() && plain.expected_rows == 0) plain.expected_rows = table.rows();
   return ResolveOptions(plain, architecture, {table.rows(), 1, table.has_units()});
 }

@@ -119,9 +119,13 @@ Status CheckConsistency(const Manifest& m, const std::string& source) {
   }
   // The promise follows from the options: it is computed again, not believed.
   const Result<PrivacyStatement> statement = PrivacyOf(*options, m.architecture);
-  if (!statement.ok() || !(statement->spent <= m.private_run->statement.epsilon * (1 + 1e-9)) ||
-      m.private_run->statement.epsilon != options->epsilon ||
-      m.private_run->statement.delta != options->delta ||
+  const PrivacyStatement& stated = m.private_run->statement;
+  const auto alike = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(a); };
+  if (!statement.ok() || !(statement->spent <= stated.epsilon * (1 + 1e-9)) ||
+      stated.epsilon != options->epsilon || stated.delta != options->delta ||
+      !alike(statement->sigma, stated.sigma) ||
+      !alike(statement->moments_sigma, stated.moments_sigma) || statement->clip != stated.clip ||
+      statement->steps != stated.steps || !alike(statement->sampling_rate, stated.sampling_rate) ||
       m.expected_rows != options->expected_rows || m.expected_from_data) {
     return inconsistent("the training does not keep the epsilon and delta it names");
   }

@@ -28,8 +28,8 @@ std::string KeyOf(const Job& job, const Digest& run_key) {
       job.dp_sgd ? "dpsgd" : "alibi", run_key.Hex(), o.train.Canonical(), HexText(o.epsilon),
       job.repeat, o.noise_seed ? fmt::format("seed {}", *o.noise_seed) : "entropy");
   if (job.dp_sgd) {
-    key += fmt::format(" delta={} clip={} accountant={}", HexText(o.delta), HexText(o.clip),
-                       NameOf(o.conversion));
+    key += fmt::format(" delta={} clip={} accountant={} standardise={}", HexText(o.delta),
+                       HexText(o.clip), NameOf(o.conversion), o.train.standardise);
   }
   return key;
 }

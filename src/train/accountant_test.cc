@@ -171,6 +171,10 @@ TEST(PrivacyLossOf, ASumBeforeTheStepsCostsWhatTheBracketSays) {
   };
   EXPECT_GE(delta(lower * (1 - 1e-6)), 1e-5);
   EXPECT_LE(delta(upper), 1e-5);
+  // So little noise that losses leave the grid: an error, and nothing is written beyond it.
+  EXPECT_TRUE(BracketOf({512.0 / 30000, 0.4587, 1172, 20.0 / 60}, 1e-6, 60).ok());
+  EXPECT_FALSE(BracketOf({512.0 / 30000, 1, 20, 1e-3}, 1e-6, 1).ok());
+  EXPECT_FALSE(BracketOf({1, 1e-3, 20}, 1e-6, 1).ok());
   const auto too_much = NoiseFor(1, 0.01, 100, 1e-5, Conversion::kTight, 2);
   ASSERT_FALSE(too_much.ok());
   EXPECT_THAT(too_much.error().message, HasSubstr("the least that"));

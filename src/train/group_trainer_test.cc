@@ -398,6 +398,51 @@ TEST(GroupTrainer, LeavingAUnitOutMovesAStepByAtMostWhatIsCharged) {
   }
 }
 
+// The same of standardised inputs, which may be negative so that rows of a unit may cancel: the
+// sums themselves, because members have other centers than N.
+TEST(GroupTrainer, LeavingAUnitOutMovesAStepOfStandardisedInputsByAtMostWhatIsCharged) {
+  for (const char* arch : {"2x13", "conv", "0x1"}) {
+    for (const std::int64_t rows_per_unit : {1, 5}) {
+      Table table = RandomTable(300, 9, 3, 4);
+      for (std::int64_t i = 0; rows_per_unit > 1 && i < table.rows(); ++i) {
+        table.unit_ids.push_back("p" + std::to_string(i / rows_per_unit));
+      }
+      TrainOptions options;
+      options.method = TrainOptions::Method::kClipped;
+      options.epochs = options.batches = 1;
+      options.batch = options.expected_rows = table.rows();
+      options.clip = 0.05;
+      options.rows_per_unit = rows_per_unit;
+      options.standardise = true;
+      const Architecture net = Architecture::FromName(arch, 9, 3).value();
+      const TrainPlan plan(net, table, options);
+      const auto parameters = static_cast<std::size_t>(net.parameters());
+      for (const InstructionSet set : AvailableInstructionSets()) {
+        const GroupTrainer trainer(plan, set);
+        std::vector<std::int64_t> left_out = {kNoRow};
+        while (std::ssize(left_out) < trainer.lanes()) {
+          left_out.push_back(std::ssize(left_out) * 7 * rows_per_unit % table.rows());
+        }
+        std::vector<std::int32_t> sums(left_out.size() * parameters);
+        ASSERT_TRUE(trainer.StepSums(plan.initial(), 0, left_out, sums).ok());
+        double largest = 0;
+        for (std::size_t k = 1; k < left_out.size(); ++k) {
+          double square = 0;
+          for (std::size_t i = 0; i < parameters; ++i) {
+            square += std::pow(static_cast<double>(sums[k * parameters + i]) - sums[i], 2);
+          }
+          largest = std::max(largest, std::sqrt(square));
+        }
+        EXPECT_LE(largest, plan.clipping()->sensitivity) << arch << ", units of " << rows_per_unit;
+        if (left_out.size() > 1) {
+          EXPECT_GT(largest, 0.9 * options.clip / static_cast<double>(plan.clipping()->grid))
+              << arch << ", units of " << rows_per_unit;
+        }
+      }
+    }
+  }
+}
+
 TEST(GroupTrainer, StopIsHonouredBetweenBatches) {
   const Table table = RandomTable(40, 4, 2, 1);
   TrainOptions options;

@@ -12,8 +12,10 @@
 namespace lucid {
 namespace {
 
+// The largest loss of a step that is looked at: its exponential is a double.
+constexpr double kLongestReach = 600;
 constexpr std::int64_t kMostSize = std::int64_t{1} << 23;
-// Rounding shifts the sum of all losses by at most steps * grid: less than 1 % of epsilon.
+// Rounding shifts the sum of all losses by at most (steps + 1) * grid: less than 1 % of epsilon.
 constexpr double kWidth = 0.008;
 
 // The privacy loss distribution of all steps on a grid, and of the sum before them if there is one.
@@ -72,10 +74,11 @@ class LossDistribution {
     return mass;
   }
   static double LossAt(const SubsampledGaussian& step, double x) {
-    const double v = step.sigma * step.sigma;
-    return std::log1p(step.rate * std::expm1((2 * x - 1) / (2 * v)));
+    const double exponent = (2 * x - 1) / (2 * step.sigma * step.sigma);
+    return step.rate == 1 ? exponent : std::log1p(step.rate * std::expm1(exponent));
   }
   static double PlaceOf(const SubsampledGaussian& step, double loss) {
+    if (step.rate == 1) return step.sigma * step.sigma * loss + 0.5;
     const double inner = (std::expm1(loss) + step.rate) / step.rate;
     if (inner <= 0) return -1e300;
     return step.sigma * step.sigma * std::log(inner) + 0.5;
@@ -130,11 +133,14 @@ Result<EpsilonBracket> BracketOf(const SubsampledGaussian& mechanism, double del
   const auto steps = static_cast<double>(mechanism.steps);
   const double grid = kWidth * near / steps;
   // Sums of losses up to three times `near` fit on either side, and one step's does.
-  const auto reach_of = [](double rate, double sigma) {
-    return std::log1p(rate * std::expm1(std::min(600.0, (26 * sigma + 1) / (2 * sigma * sigma))));
-  };
-  double reach = reach_of(mechanism.rate, mechanism.sigma);
-  if (mechanism.once > 0) reach = std::max(reach, reach_of(1, mechanism.once));
+  const auto reach_of = [](double sigma) { return (26 * sigma + 1) / (2 * sigma * sigma); };
+  double reach = reach_of(mechanism.sigma);
+  if (mechanism.once > 0) reach = std::max(reach, reach_of(mechanism.once));
+  if (reach > kLongestReach) {
+    return InvalidInput(fmt::format(
+        "noise {:.3g} is too little for the bracket",
+        mechanism.once > 0 ? std::min(mechanism.sigma, mechanism.once) : mechanism.sigma));
+  }
   const double cells = 2 * std::max(3 * near, reach) / grid;
   if (!(cells < static_cast<double>(kMostSize))) {
     return InvalidInput(fmt::format("{} steps with noise {:.3g} are too many for the bracket",

@@ -10,6 +10,7 @@
 
 #include "base/number_text.h"
 #include "base/text.h"
+#include "random/discrete_gaussian.h"
 
 namespace lucid {
 namespace {
@@ -101,6 +102,15 @@ Status TrainOptions::Validate() const {
   }
   if (!(batches >= 0 && batches <= 1'000'000'000)) {
     return refuse("batches", batches, "from 1 to 1000000000");
+  }
+  // More is not sampled.
+  for (const std::uint64_t variance : {noise_variance, moments_variance}) {
+    if (variance > DiscreteGaussian::kMaxVariance) {
+      return refuse("noise variance", variance, fmt::format("at most 2^{}", 52));
+    }
+  }
+  if (moments_variance != 0 && !(method == Method::kPrivate && standardise)) {
+    return refuse("moments variance", moments_variance, "0 where there is no noise of moments");
   }
   if (method == Method::kPlain) {
     return standardise ? refuse("standardise", standardise, "false where nothing is clipped")

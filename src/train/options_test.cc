@@ -80,6 +80,25 @@ TEST(TrainOptions, StandardisedInputsAreInTheKeyWhereTheyCount) {
   const TrainOptions read = TrainOptions::FromCanonical(text).value();
   EXPECT_TRUE(read.standardise);
   EXPECT_EQ(read.moments_variance, options.moments_variance);
+  // What the moments cost is taken from the steps, and charged.
+  TrainOptions without = read;
+  without.standardise = false;
+  const Architecture net = Architecture::FromName("2x8", 7, 2).value();
+  without = ResolveOptions(without, net, {3000, 1, false}).value();
+  EXPECT_GT(read.noise_variance, without.noise_variance);
+  EXPECT_EQ(without.moments_variance, 0);
+  const PrivacyStatement stated = PrivacyOf(read, net).value();
+  EXPECT_LE(stated.spent, read.epsilon);
+  EXPECT_NEAR(stated.moments_sigma, 20 / read.epsilon, 1e-3);
+  TrainOptions cheaper = read;
+  cheaper.moments_variance /= 4;
+  EXPECT_GT(PrivacyOf(cheaper, net)->spent, read.epsilon);
+  cheaper.moments_variance = 0;
+  EXPECT_FALSE(PrivacyOf(cheaper, net).ok());
+  // Large epsilons have noise of the moments that leaves the steps something.
+  TrainOptions large = read;
+  large.epsilon = 500;
+  EXPECT_TRUE(ResolveOptions(large, net, {3000, 1, false}).ok());
   // A run of before has no such field, and one without it has the text of before.
   options.standardise = false;
   EXPECT_THAT(options.Canonical(), testing::Not(testing::HasSubstr("standardise")));

@@ -70,8 +70,8 @@ TrainPlan::TrainPlan(const Architecture& architecture, const Table& table, const
   }
 }
 
-std::vector<std::int64_t> TrainPlan::NoiseOfMoments() const {
-  std::vector<std::int64_t> noise;
+WipedVector<std::int64_t> TrainPlan::NoiseOfMoments() const {
+  WipedVector<std::int64_t> noise;
   if (options_.method != Method::kPrivate) return noise;
   SecretStream stream(*secret_, "moments", 0, options_.Canonical());
   const DiscreteGaussian gaussian(options_.moments_variance);

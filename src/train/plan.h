@@ -65,7 +65,7 @@ class TrainPlan {
   // gets the place of each step's first row, and the end.
   void List(std::int64_t first, std::int64_t count, WipedVector<std::int32_t>& rows,
             std::vector<std::size_t>& starts) const;
-  std::vector<std::int64_t> NoiseOfMoments() const;
+  WipedVector<std::int64_t> NoiseOfMoments() const;
   void Draw(std::int64_t step, std::span<std::int32_t> noise) const;
 
   Architecture architecture_;

@@ -63,9 +63,10 @@ std::int64_t RoundedToOneDigit(std::int64_t rows) {
 
 Result<TrainOptions> ResolveOptions(const TrainOptions& options, const Architecture& architecture,
                                     const DataSize& data) {
-  LUCID_TRY(options.Validate());
-  LUCID_TRY(CheckUnits(options, data));
   TrainOptions resolved = options;
+  resolved.noise_variance = resolved.moments_variance = 0;
+  LUCID_TRY(resolved.Validate());
+  LUCID_TRY(CheckUnits(options, data));
   if (resolved.method == Method::kPrivate && resolved.expected_rows == 0) {
     return InvalidInput(
         "private training needs the option expected_rows: how many rows it is meant for may not be "

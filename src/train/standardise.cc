@@ -14,8 +14,9 @@ namespace {
 constexpr double kDeviation = 0.5, kLargestFactor = 8;
 
 // The noise of the moments is so many times their sensitivity, over epsilon: some four percent of
-// what a training costs.
-constexpr double kMomentsNoise = 20;
+// what a training costs. What it costs grows with the square of epsilon, so it becomes no less from
+// some epsilon on.
+constexpr double kMomentsNoise = 20, kLargestEpsilon = 8;
 
 // The largest whole number r with r^2 <= n.
 std::int64_t RootOf(std::int64_t n) {
@@ -36,8 +37,9 @@ double MomentSensitivity(const TrainOptions& options, const Architecture& archit
 
 Status ResolveMoments(TrainOptions& options, const Architecture& architecture) {
   if (!options.standardise) return Ok();
-  LUCID_ASSIGN(options.moments_variance, NoiseVariance(kMomentsNoise / options.epsilon,
-                                                       MomentSensitivity(options, architecture)));
+  LUCID_ASSIGN(options.moments_variance,
+               NoiseVariance(kMomentsNoise / std::min(options.epsilon, kLargestEpsilon),
+                             MomentSensitivity(options, architecture)));
   return Ok();
 }
 
@@ -48,7 +50,7 @@ double MomentsSigma(const TrainOptions& options, const Architecture& architectur
 
 InputMoments::InputMoments(const Architecture& architecture, const Table& table,
                            std::span<const std::int32_t> unit_of, const TrainOptions& options,
-                           std::vector<std::int64_t> noise)
+                           WipedVector<std::int64_t> noise)
     : table_(table),
       unit_of_(unit_of),
       expected_rows_(static_cast<double>(options.expected_rows)),
@@ -58,7 +60,7 @@ InputMoments::InputMoments(const Architecture& architecture, const Table& table,
   for (std::int64_t row = 0; row < table.rows(); ++row) AddRow(row, sums_);
 }
 
-void InputMoments::AddRow(std::int64_t row, std::vector<std::int64_t>& sums) const {
+void InputMoments::AddRow(std::int64_t row, std::span<std::int64_t> sums) const {
   const auto inputs = static_cast<std::size_t>(table_.features);
   std::vector<std::int64_t> own(2 * inputs);
   std::int64_t square = 0;
@@ -90,7 +92,7 @@ std::vector<std::int64_t> InputMoments::OfUnit(std::int64_t unit) const {
 }
 
 Standardisation InputMoments::Without(std::int64_t unit) const {
-  std::vector<std::int64_t> sums = sums_;
+  WipedVector<std::int64_t> sums = sums_;
   if (unit >= 0) {
     const std::vector<std::int64_t> own = OfUnit(unit);
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] -= own[i];

@@ -19,6 +19,7 @@
 #include "lucid/data/dataset.h"
 #include "lucid/nn/architecture.h"
 #include "lucid/train/options.h"
+#include "random/wiped_vector.h"
 
 namespace lucid {
 
@@ -50,7 +51,7 @@ class InputMoments {
   // must outlive this. Requires: resolved options.
   InputMoments(const Architecture& architecture, const Table& table,
                std::span<const std::int32_t> unit_of, const TrainOptions& options,
-               std::vector<std::int64_t> noise);
+               WipedVector<std::int64_t> noise);
 
   // Without the rows of a unit (-1: of all rows).
   Standardisation Without(std::int64_t unit) const;
@@ -59,13 +60,13 @@ class InputMoments {
   std::vector<std::int64_t> OfUnit(std::int64_t unit) const;
 
  private:
-  void AddRow(std::int64_t row, std::vector<std::int64_t>& sums) const;
+  void AddRow(std::int64_t row, std::span<std::int64_t> sums) const;
 
   const Table& table_;
   std::span<const std::int32_t> unit_of_;
   double expected_rows_ = 0;
   bool pooled_ = false;             // the first layer is a convolution: its taps meet all inputs
-  std::vector<std::int64_t> sums_;  // with noise
+  WipedVector<std::int64_t> sums_;  // with noise
 };
 
 // The network on standardised inputs becomes the same network on the inputs themselves.

@@ -38,7 +38,7 @@ TEST(InputMoments, WithoutAUnitTheyAreThoseOfTheOtherRows) {
   const std::vector<std::int32_t> unit_of = UnitsOfSize(90, 3);
   for (const char* name : {"2x5", "conv"}) {
     const Architecture net = Net(name, 6);
-    std::vector<std::int64_t> noise;
+    WipedVector<std::int64_t> noise;
     Stream stream(1, "noise");
     for (int i = 0; i < 13; ++i) noise.push_back(static_cast<std::int64_t>(stream.Below(9000)));
     const InputMoments all(net, table, unit_of, Options(90), noise);
@@ -123,7 +123,7 @@ TEST(InputMoments, AnyNoiseGivesFiniteNumbersInTheirLimits) {
   nobody.features = 4;
   for (const std::int64_t size :
        {std::int64_t{0}, std::int64_t{1} << 30, -(std::int64_t{1} << 30)}) {
-    const std::vector<std::int64_t> noise(9, size);
+    const WipedVector<std::int64_t> noise(9, size);
     const Standardisation own =
         InputMoments(Net("1x2", 4), nobody, {}, Options(1), noise).Without(-1);
     for (int k = 0; k < 4; ++k) {

@@ -33,7 +33,7 @@ class PlanWithFaults {
   // Inputs are standardised by what is exactly so of the rows.
   static void ForgetNoiseOfMoments(TrainPlan& plan) {
     plan.moments_.emplace(plan.architecture_, *plan.table_, plan.unit_of_, plan.options_,
-                          std::vector<std::int64_t>());
+                          WipedVector<std::int64_t>());
   }
   // All steps have the noise of the first one.
   static void ShareNoise(TrainPlan& plan) {
