@@ -64,7 +64,10 @@ TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows) 
   const bool noisy = is_private && options.epsilon < 0.5, few = expected_rows < kFewRows;
   recipe.clip = 0.3;
   recipe.schedule = TrainOptions::Schedule::kCosine;
-  recipe.standardise = !few;
+  // Of few rows, or with much noise, the moments would be mostly noise.
+  recipe.standardise =
+      !few &&
+      (!is_private || static_cast<double>(expected_rows) * options.epsilon >= kRowsTimesEpsilon);
   recipe.rate = 1;
   recipe.batch = 512;
   recipe.epochs = 20;
@@ -72,8 +75,8 @@ TrainOptions RecipeFor(const TrainOptions& options, std::int64_t expected_rows) 
     // Larger batches: less noise in a step, and members stay closer.
     recipe.batch = std::clamp<std::int64_t>(expected_rows / 2, 1, 1024);
     recipe.epochs = noisy ? 30 : 40;
-    // The moments of few rows would be mostly noise. Inputs as they are need larger steps.
-    if (few) recipe.rate = 4;
+    // Inputs as they are need larger steps.
+    if (!recipe.standardise) recipe.rate = 4;
   } else if (few) {
     // Without noise, many small steps cost nothing.
     recipe.batch = 32;

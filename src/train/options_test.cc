@@ -108,6 +108,12 @@ TEST(TrainOptions, StandardisedInputsAreInTheKeyWhereTheyCount) {
   EXPECT_FALSE(plain.Validate().ok());
   EXPECT_FALSE(RecipeFor(read, kFewRows - 1).standardise);
   EXPECT_TRUE(RecipeFor(plain, kFewRows).standardise);
+  TrainOptions noisy = read;
+  noisy.epsilon = 0.2;
+  EXPECT_FALSE(RecipeFor(noisy, 4999).standardise) << "rows times epsilon below 1,000";
+  EXPECT_EQ(RecipeFor(noisy, 4999).rate, 4);
+  EXPECT_TRUE(RecipeFor(noisy, 5000).standardise);
+  EXPECT_EQ(RecipeFor(noisy, 5000).rate, 1);
 }
 
 TEST(TrainOptions, NonsenseIsNamed) {

@@ -71,6 +71,8 @@ struct TrainOptions {
 
 // With fewer expected rows than these, recipes take smaller batches and more epochs.
 inline constexpr std::int64_t kFewRows = 2000;
+// With fewer expected rows times epsilon than these, private recipes take inputs as they are.
+inline constexpr double kRowsTimesEpsilon = 1000;
 
 // The public recipe of `clipped` and `private`: batch, epochs, rate and clip as a function of n0
 // and epsilon (`clipped`: as if epsilon were large), and whether inputs are standardised. Constants
