@@ -90,7 +90,8 @@ class PrivatePass {
     if (!e_.plan.moments()) return check;
     // Whole numbers: a unit of equal rows may reach what is charged exactly.
     std::int64_t largest = 0;
-    for (std::int64_t unit = 0; unit < UnitsIn(e_.plan); ++unit) {
+    const std::int64_t units = UnitsIn(e_.plan);
+    for (std::int64_t unit = 0; unit < units; ++unit) {
       std::int64_t square = 0;
       for (const std::int64_t v : e_.plan.moments()->OfUnit(unit)) square += v * v;
       largest = std::max(largest, square);
