@@ -204,6 +204,7 @@ class Trial {
     std::ranges::sort(scores);
     scores.resize(std::min(scores.size(), static_cast<std::size_t>(study_.members)));
     std::vector<std::int64_t> rows;
+    rows.reserve(2 * scores.size());
     for (const auto& [score, row] : scores) rows.push_back(row);
     for (std::uint64_t k = 0; k < scores.size() / 4; ++k) {
       rows.push_back(units[(k * 7919 + seed * 131) % units.size()].row);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
 #include "audit/randomness.h"
@@ -73,7 +73,7 @@ class PrivatePass {
     const auto& own = e_.network.parameters;
     std::int64_t differ = e_.plan.steps() == replay_.plan().steps ? 0 : std::ssize(own);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      differ += std::memcmp(&own[i], &result_[i], sizeof(float)) != 0;
+      differ += std::bit_cast<std::uint32_t>(own[i]) != std::bit_cast<std::uint32_t>(result_[i]);
     }
     return {"replay", "other code makes N from the secret, to the bit",
             fmt::format("{} of {} parameters differ after {} steps", differ, own.size(),

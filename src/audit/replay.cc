@@ -272,7 +272,7 @@ void PrivateReplay::StandardiseInputs() {
     std::vector<std::int64_t> own;
     for (const float x : table_.row(row)) {
       const double inside = std::isnan(x) ? 0.0 : std::clamp(static_cast<double>(x), 0.0, 1.0);
-      own.push_back(static_cast<std::int64_t>(inside * 1024 + 0.5));
+      own.push_back(std::lround(inside * 1024));
     }
     for (std::int64_t k = 0; k < inputs; ++k) {
       const std::int64_t x = own[static_cast<std::size_t>(k)];
