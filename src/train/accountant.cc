@@ -14,7 +14,7 @@ namespace {
 // What NoiseFor asks to be left between the computed loss and the wanted one. All terms below are
 // sums of positive numbers: their relative error is some thousand roundings at most.
 constexpr double kSlack = 1e-8;
-constexpr double kNoLoss = 1e30;  // a sigma
+constexpr double kEndlessNoise = 1e30;  // a sigma with which steps lose nothing
 
 // ln(e^u - 1) for u > 0.
 double LogExpMinusOne(double u) {
@@ -141,8 +141,7 @@ Result<double> NoiseFor(double epsilon, double rate, std::int64_t steps, double 
   if (!(epsilon > 0 && std::isfinite(epsilon))) {
     return InvalidInput(fmt::format("epsilon is {}, must be above 0 and finite", epsilon));
   }
-  // With so much noise, steps cost nothing.
-  const double floor = Loss({rate, kNoLoss, steps, once}, delta, conversion).epsilon;
+  const double floor = Loss({rate, kEndlessNoise, steps, once}, delta, conversion).epsilon;
   if (floor * (1 + kSlack) >= epsilon) {
     return InvalidInput(fmt::format(
         "epsilon {} is below {:.4g}, the least that the {} accountant can prove at delta {}",

@@ -106,10 +106,10 @@ Status TrainOptions::Validate() const {
   if (!(batches >= 0 && batches <= 1'000'000'000)) {
     return refuse("batches", batches, "from 1 to 1000000000");
   }
-  // More is not sampled.
+  // DiscreteGaussian samples no more.
   for (const std::uint64_t variance : {noise_variance, moments_variance}) {
     if (variance > DiscreteGaussian::kMaxVariance) {
-      return refuse("noise variance", variance, fmt::format("at most 2^{}", 52));
+      return refuse("noise variance", variance, "at most 2^52");
     }
   }
   if (moments_variance != 0 && !(method == Method::kPrivate && standardise)) {

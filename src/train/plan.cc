@@ -75,7 +75,7 @@ WipedVector<std::int64_t> TrainPlan::NoiseOfMoments() const {
   if (options_.method != Method::kPrivate) return noise;
   SecretStream stream(*secret_, "moments", 0, options_.Canonical());
   const DiscreteGaussian gaussian(options_.moments_variance);
-  for (std::int64_t i = 0; i < MomentsOf(table_->features); ++i) {
+  for (std::int64_t i = 0; i < NumberOfMoments(table_->features); ++i) {
     noise.push_back(gaussian.Sample(stream));
   }
   return noise;

@@ -56,7 +56,7 @@ InputMoments::InputMoments(const Architecture& architecture, const Table& table,
       expected_rows_(static_cast<double>(options.expected_rows)),
       pooled_(architecture.layers().front().kind != HiddenLayer::Kind::kDense),
       sums_(std::move(noise)) {
-  sums_.resize(static_cast<std::size_t>(MomentsOf(table.features)));
+  sums_.resize(static_cast<std::size_t>(NumberOfMoments(table.features)));
   for (std::int64_t row = 0; row < table.rows(); ++row) AddRow(row, sums_);
 }
 

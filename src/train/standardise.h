@@ -29,10 +29,11 @@ struct Standardisation {
 };
 
 // A count, a sum per input, a sum of squares per input.
-inline std::int64_t MomentsOf(std::int64_t inputs) { return 2 * inputs + 1; }
+inline std::int64_t NumberOfMoments(std::int64_t inputs) { return 2 * inputs + 1; }
 
-// What leaving out a unit changes of the moments, in the 2-norm; rounded up. A row counts
-// kGrid, and its inputs and their squares are scaled to a norm of at most kGrid sqrt(inputs).
+// What leaving out a unit changes of the moments at most, in the 2-norm; rounded up. A row adds
+// kGrid to the count. Its inputs and their squares are scaled to a norm of at most
+// kGrid sqrt(inputs).
 double MomentSensitivity(const TrainOptions& options, const Architecture& architecture);
 
 // Fills in options.moments_variance, where inputs are standardised. Errors: more noise than this
@@ -47,8 +48,8 @@ class InputMoments {
  public:
   static constexpr std::int64_t kGrid = 1024;
 
-  // `noise` has MomentsOf(inputs) numbers, or none. `unit_of`: of each row. The spans and the table
-  // must outlive this. Requires: resolved options.
+  // `noise` has NumberOfMoments(inputs) numbers, or none. `unit_of`: of each row. The spans and the
+  // table must outlive this. Requires: resolved options.
   InputMoments(const Architecture& architecture, const Table& table,
                std::span<const std::int32_t> unit_of, const TrainOptions& options,
                WipedVector<std::int64_t> noise);
