@@ -12,7 +12,8 @@ double ValueOf(const ProofClosing& closing) {
   return closing.kind == ProofClosing::Kind::kNoInput ? least : std::max(least, closing.value);
 }
 
-ClaimChecker::ClaimChecker(const Network& network) : network_(network), bounder_(network) {}
+ClaimChecker::ClaimChecker(const Network& network, const Domain* domain)
+    : network_(network), domain_(domain), bounder_(network, domain) {}
 
 void ClaimChecker::Enter(ProofRegion region) {
   if (region == region_) return;
@@ -39,7 +40,7 @@ double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing
   std::optional<ProofBounder::Band> band;
   if (closing.band) band = {label, closing.band->least, closing.band->most};
   if (closing.kind == kWindows) {
-    if (!windows_) windows_ = std::make_unique<ProofWindows>(network_);
+    if (!windows_) windows_ = std::make_unique<ProofWindows>(network_, domain_);
     const ProofBounder::Question question{label, closing.other, closing.other, member_error};
     return windows_->Bound({region_, band, parameters, question, ties}, closing.cases,
                            ValueOf(closing));

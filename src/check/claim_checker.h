@@ -22,8 +22,8 @@ double ValueOf(const ProofClosing& closing);
 // ones should come one after the other.
 class ClaimChecker {
  public:
-  // Keeps a reference.
-  explicit ClaimChecker(const Network& network);
+  // Claims are about inputs of the domain (null: of [0,1]^d). Keeps both.
+  explicit ClaimChecker(const Network& network, const Domain* domain = nullptr);
 
   // The region that the next claims are about.
   void Enter(ProofRegion region);
@@ -48,6 +48,7 @@ class ClaimChecker {
   };
 
   const Network& network_;
+  const Domain* domain_;
   ProofBounder bounder_;
   std::unique_ptr<ProofMoments> moments_;  // these two once they are needed
   std::unique_ptr<ProofWindows> windows_;

@@ -6,7 +6,8 @@
 
 namespace lucid {
 
-ProofBounder::ProofBounder(const Network& network) : facts_(network), form_(facts_.terms()) {}
+ProofBounder::ProofBounder(const Network& network, const Domain* domain)
+    : facts_(network, domain), form_(facts_.terms()) {}
 
 bool ProofBounder::EnterRegion(const ProofRegion& region, const std::optional<Band>& band,
                                Ties ties) {
@@ -113,21 +114,21 @@ double ProofBounder::Bound(const Question& question, double lambda, std::span<co
   if (!facts_.usable()) return kInfinity;
   StartBound(question, lambda);
   Descend(Source::kGiven, dual);
-  return form_.Largest(facts_.x());
+  return form_.Largest(facts_.box());
 }
 
 double ProofBounder::BoundByLines(const Question& question, double lambda) {
   if (!facts_.usable()) return kInfinity;
   StartBound(question, lambda);
   Descend(Source::kLines, {});
-  return form_.Largest(facts_.x());
+  return form_.Largest(facts_.box());
 }
 
 double ProofBounder::BoundByIntervals(const Question& question) {
   if (!facts_.usable()) return kInfinity;
   StartBound(question, 1);
   Descend(Source::kZero, {});
-  return form_.Largest(facts_.x());
+  return form_.Largest(facts_.box());
 }
 
 // The rounding of what is left is in S, too: a layer's part of S holds what its coefficients for

@@ -58,7 +58,9 @@ namespace lucid {
 // One per thread. Enter a region, then members, then ask.
 class ProofBounder {
  public:
-  explicit ProofBounder(const Network& network);
+  // Regions are parts of the domain, and what is said of them is said of the domain's inputs there
+  // (null: of [0,1]^d). The domain is not kept.
+  explicit ProofBounder(const Network& network, const Domain* domain = nullptr);
 
   // Intervals of N's sums. False: the region holds no input, proved. The region is copied. With a
   // band, everything that is said of the region is said of its inputs with f in the band only, f

@@ -30,13 +30,14 @@ std::int64_t TermsOf(const Architecture& architecture) {
 
 }  // namespace
 
-ProofFacts::ProofFacts(const Network& network)
+ProofFacts::ProofFacts(const Network& network, const Domain* domain)
     : architecture_(network.architecture),
       terms_(TermsOf(architecture_)),
       gamma_(GammaUp(terms_)),
       output_(architecture_.classes(), architecture_.layers().back().inputs),
       member_output_(output_.rows, output_.columns),
       x_(architecture_.inputs()),
+      box_(domain),
       form_(terms_),
       rows_(terms_) {
   const auto layers = architecture_.layers();
@@ -103,7 +104,7 @@ bool ProofFacts::EnterNetworkLayer(std::size_t m) {
   StartAt(layer.network, low, high, layer.scale);
   AddRange(layer.network, m == 0 ? x_ : hidden_[m - 1].output, low, high, layer.scale);
   if (!WidenForRounding(low, high, layer.scale)) return true;
-  if (m > 0 || !half_spaces_.empty()) {
+  if (m > 0 || !half_spaces_.empty() || !box_.points.none()) {
     units_.clear();
     for (std::size_t k = 0; k < units; ++k) {
       if (low[k] < 0 && high[k] > 0) units_.push_back(k);
@@ -178,7 +179,9 @@ bool ProofFacts::EnterMemberLayer(std::size_t m, bool quick) {
     const bool both_on = l >= 0 && l + low[k] >= 0, both_off = u <= 0 && u + high[k] <= 0;
     if (!both_on && !both_off) units_.push_back(k);
   }
-  if (!quick && (m > 0 || !half_spaces_.empty())) NarrowByRows(m, /*member=*/true, low, high);
+  if (!quick && (m > 0 || !half_spaces_.empty() || !box_.points.none())) {
+    NarrowByRows(m, /*member=*/true, low, high);
+  }
   for (std::size_t k = 0; k < units; ++k) {
     layer.polygons[k] = {layer.sum.low[k], layer.sum.high[k], low[k], high[k], 0};
   }
@@ -281,8 +284,10 @@ bool ProofFacts::AddBand() {
     const double over = LineOfRow(2 * n);
     double most = over;
     for (std::size_t j = 0; j < form_.cz.size(); ++j) {
-      most = Up(most + Up(std::max(form_.cz[j] * x_.low[j], form_.cz[j] * x_.high[j])));
+      const double one = form_.cz[j] * box_.free_low[j], two = form_.cz[j] * box_.free_high[j];
+      most = Up(most + Up(std::max(one, two)));
     }
+    most = Up(most + box_.points.LargestUp(form_.cz.data()));
     if (most < band_->least) return false;
     if (std::isfinite(over)) found.emplace_back(form_.cz, Down(band_->least - over));
     // f is the smallest of several: each of them may be larger.

@@ -19,7 +19,8 @@ namespace lucid {
 // One per thread. Enter a region, then members.
 class ProofFacts {
  public:
-  explicit ProofFacts(const Network& network);
+  // Regions are parts of the domain (null: of [0,1]^d).
+  ProofFacts(const Network& network, const Domain* domain);
 
   // Inputs with f in [least, most], f being N's confidence in class `label`.
   struct Band {
@@ -38,6 +39,7 @@ class ProofFacts {
   const ProofMatrix& member_output() const { return member_output_; }
   const ProofRegion& region() const { return region_; }
   const ProofRanges& x() const { return x_; }
+  const ProofBox& box() const { return box_; }
   std::int64_t terms() const { return terms_; }  // n
 
  private:
@@ -70,7 +72,7 @@ class ProofFacts {
   std::vector<ProofHalfSpace> half_spaces_;  // N's, then the member's
   std::size_t network_half_spaces_ = 0;      // how many are N's
   ProofRanges x_;
-  ProofBox box_;    // the same
+  ProofBox box_;    // the same, and the domain's points in it
   ProofForm form_;  // of the row in hand
   ProofRows rows_;  // of a layer's units
   std::vector<std::size_t> units_;

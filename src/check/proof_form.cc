@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/proof_rows.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -95,12 +96,13 @@ void ProofForm::AddInputSize(const ProofRanges& x) {
   for (std::size_t j = 0; j < cz.size(); ++j) size += std::abs(cz[j]) * x.Size(j);
 }
 
-double ProofForm::Largest(const ProofRanges& x) const {
+double ProofForm::Largest(const ProofBox& x) const {
   double value = constant, sizes = size;
   for (std::size_t j = 0; j < cz.size(); ++j) {
-    value += std::max(cz[j] * x.low[j], cz[j] * x.high[j]);
-    sizes += std::abs(cz[j]) * x.Size(j);
+    value += std::max(cz[j] * x.free_low[j], cz[j] * x.free_high[j]);
+    sizes += std::abs(cz[j]) * x.size[j];
   }
+  value += x.points.Largest(cz.data());
   const double result = Up(above + value + Up(4 * gamma_ * sizes + kUnderflow));
   return std::isnan(result) ? kInfinity : result;
 }

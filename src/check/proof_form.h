@@ -68,6 +68,8 @@ struct ProofLayer {
   LineTable pair_table;
 };
 
+struct ProofBox;
+
 class ProofForm {
  public:
   // What all that underflows adds up to at most.
@@ -92,8 +94,8 @@ class ProofForm {
   void PassDown();
   // At the input: adds its terms to S.
   void AddInputSize(const ProofRanges& x);
-  // At the input: the largest value over the box.
-  double Largest(const ProofRanges& x) const;
+  // At the input: the largest value over the box and its points.
+  double Largest(const ProofBox& x) const;
   // The constants with what the function may be off by; NaN is +inf.
   double ChargedConstant() const;
 

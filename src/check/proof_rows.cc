@@ -196,15 +196,16 @@ double SumAtCorner(const double* c, const double* low, const double* high, std::
   return sums.Total();
 }
 
-// The largest c . x over the box, and the sum of |c_j| |x_j|.
+// The largest c . x over the features that the box alone speaks of, and the sum of |c_j| |x_j| over
+// all of them.
 void SumOverBox(const double* c, const ProofBox& x, double* value, double* size) {
   Sums values, sizes;
   for (std::size_t first = 0; first < x.low.size(); first += kLanes) {
     for (std::size_t i = 0; i < kParts; ++i) {
       const std::size_t j = first + i * L;
       const V of = Load(c + j);
-      const V one = hn::Mul(of, Load(x.low.data() + j));
-      const V two = hn::Mul(of, Load(x.high.data() + j));
+      const V one = hn::Mul(of, Load(x.free_low.data() + j));
+      const V two = hn::Mul(of, Load(x.free_high.data() + j));
       // Not Max: what is no number has to stay that.
       values.parts[i] = hn::Add(values.parts[i], hn::IfThenElse(hn::Gt(one, two), one, two));
       sizes.parts[i] = ProductPlus(hn::Abs(of), Load(x.size.data() + j), sizes.parts[i]);
@@ -233,7 +234,14 @@ void ProofBox::Set(const ProofRanges& x) {
   high = x.high;
   size.clear();
   for (std::size_t j = 0; j < x.low.size(); ++j) size.push_back(x.Size(j));
-  for (auto* of : {&low, &high, &size}) of->resize(ProofLanes(x.low.size()));
+  points.Enter(low, high);
+  free_low = low;
+  free_high = high;
+  points.Clear(free_low);
+  points.Clear(free_high);
+  for (auto* of : {&low, &high, &size, &free_low, &free_high}) {
+    of->resize(ProofLanes(x.low.size()));
+  }
 }
 
 ProofHalfSpace::ProofHalfSpace(const ProofBox& x, std::span<const double> of, double sign,
@@ -310,7 +318,9 @@ const std::vector<double>& ProofRows::Largest(const ProofBox& x,
 
 ProofRows::BoxSums ProofRows::OverBox(std::size_t r, const ProofBox& x) const {
   BoxSums sums;
-  HWY_DYNAMIC_DISPATCH(SumOverBox)(z_.data() + r * stride_, x, &sums.value, &sums.size);
+  const double* c = z_.data() + r * stride_;
+  HWY_DYNAMIC_DISPATCH(SumOverBox)(c, x, &sums.value, &sums.size);
+  sums.value += x.points.Largest(c);
   return sums;
 }
 

@@ -15,13 +15,18 @@
 #include <vector>
 
 #include "check/proof_form.h"
+#include "check/proof_points.h"
 
 namespace lucid {
 
-// The box of inputs, filled up to whole vectors.
+// The inputs in question: a box, filled up to whole vectors, and the points that it holds of
+// features that take one of a few points together.
 struct ProofBox {
+  explicit ProofBox(const Domain* domain) : points(domain) {}
   void Set(const ProofRanges& x);
-  std::vector<double> low, high, size;  // size: the largest absolute value
+  std::vector<double> low, high, size;      // size: the largest absolute value
+  std::vector<double> free_low, free_high;  // 0 where `points` says what is possible
+  ProofPoints points;
 };
 
 // a . x >= at_least for every x in question.
@@ -47,12 +52,13 @@ class ProofRows {
   // then it is one of the layer below. `first`: that is the input, whose delta is 0.
   void Substitute(const ProofLayer& layer, bool first);
 
-  // Of functions of the input: the largest value of each over the box and the half spaces.
+  // Of functions of the input: the largest value of each over the box, its points and the half
+  // spaces.
   const std::vector<double>& Largest(const ProofBox& x, std::span<const ProofHalfSpace> halves);
 
  private:
   struct BoxSums {
-    double value = 0, size = 0;  // the largest c . x, and the sum of |c_j| |x_j|
+    double value = 0, size = 0;  // the largest c . x, and the largest sum of |c_j| |x_j|
   };
   BoxSums OverBox(std::size_t r, const ProofBox& x) const;
   double Charged(std::size_t r, const BoxSums& sums, double gamma) const;

@@ -47,9 +47,9 @@ WindowLayout::WindowLayout(const Architecture& architecture) {
 }
 
 struct ProofWindows::Chain {
-  explicit Chain(const Network& network)
+  Chain(const Network& network, const Domain* domain)
       : layout(network.architecture),
-        whole(network),
+        whole(network, domain),
         one(OneWindow(network, layout)),
         window(WithWeights(network.parameters)),
         shared(layout.width - std::min(layout.width, layout.stride)),
@@ -352,7 +352,8 @@ struct ProofWindows::Chain {
   std::vector<Window> windows;
 };
 
-ProofWindows::ProofWindows(const Network& network) : chain_(std::make_unique<Chain>(network)) {}
+ProofWindows::ProofWindows(const Network& network, const Domain* domain)
+    : chain_(std::make_unique<Chain>(network, domain)) {}
 ProofWindows::~ProofWindows() = default;
 ProofWindows::ProofWindows(ProofWindows&&) noexcept = default;
 

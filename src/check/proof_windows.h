@@ -44,8 +44,9 @@ struct WindowLayout {
 // One per thread.
 class ProofWindows {
  public:
-  // Requires: the layout of the architecture fits.
-  explicit ProofWindows(const Network& network);
+  // Regions are parts of the domain (null: of [0,1]^d), which is not kept. Requires: the layout of
+  // the architecture fits.
+  explicit ProofWindows(const Network& network, const Domain* domain = nullptr);
   ~ProofWindows();
   ProofWindows(ProofWindows&&) noexcept;
 

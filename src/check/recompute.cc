@@ -27,7 +27,9 @@ class Recomputation {
         progress_(std::move(progress)) {}
 
   Status Run(int threads, const std::stop_token& stop) {
-    for (int w = 0; w < EffectiveThreads(threads); ++w) workers_.emplace_back(ensemble_.network());
+    for (int w = 0; w < EffectiveThreads(threads); ++w) {
+      workers_.emplace_back(ensemble_.network(), domain_);
+    }
     return ParallelFor(static_cast<std::int64_t>(proof_.blocks.size()), threads, stop,
                        [&](std::int64_t index, int worker) {
                          return CheckBlock(static_cast<std::size_t>(index), workers_[worker]);
@@ -36,8 +38,8 @@ class Recomputation {
 
  private:
   struct Worker {
-    explicit Worker(const Network& network)
-        : checker(network), parameters(network.parameters.size()) {}
+    Worker(const Network& network, const Domain& domain)
+        : checker(network, &domain), parameters(network.parameters.size()) {}
     ClaimChecker checker;
     std::optional<std::pair<std::int32_t, std::uint64_t>> place;  // class and node in `checker`
     std::vector<float> parameters;

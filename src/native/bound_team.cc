@@ -105,10 +105,15 @@ struct NativeHelper::Impl {
   std::stop_token nobody_waits;
 
   void BeginBoxes() {
-    domain.emplace(Domain::Of(current.domain, ensemble.manifest().schema));
+    if (!domain || domain->kind() != current.domain) {
+      // What a worker finds out holds in its domain only.
+      box_workers.clear();
+      claim_workers.clear();
+      domain.emplace(Domain::Of(current.domain, ensemble.manifest().schema));
+    }
     while (std::ssize(box_workers) < threads) {
-      box_workers.push_back(std::make_unique<spatial::BoxWorker>(networks.network()));
-      claim_workers.push_back(std::make_unique<ClaimWorker>(ensemble.network()));
+      box_workers.push_back(std::make_unique<spatial::BoxWorker>(networks.network(), &*domain));
+      claim_workers.push_back(std::make_unique<ClaimWorker>(ensemble.network(), *domain));
     }
   }
   bool AnswerBoxes(ByteCursor& in, std::size_t worker, std::string& out) const {

@@ -174,7 +174,7 @@ Status ConfirmClaims(const Ensemble& ensemble, const Domain& domain, std::int32_
   const std::vector<ProofRegion> boxes = BoxesOf(proof, ensemble.network().architecture.inputs());
   std::vector<std::unique_ptr<ClaimWorker>> workers;
   for (int w = 0; w < EffectiveThreads(threads); ++w) {
-    workers.push_back(std::make_unique<ClaimWorker>(ensemble.network()));
+    workers.push_back(std::make_unique<ClaimWorker>(ensemble.network(), domain));
   }
   std::vector<char> stays(proof.claims.size());
   const auto chunk = [&](std::int64_t task) {

@@ -38,8 +38,9 @@ Status ConfirmClaims(const Ensemble& ensemble, const Domain& domain, std::int32_
 
 // What a thread needs to ask the checker's code.
 struct ClaimWorker {
-  explicit ClaimWorker(const Network& network)
-      : checker(network), parameters(network.parameters.size()) {}
+  // Keeps both.
+  ClaimWorker(const Network& network, const Domain& domain)
+      : checker(network, &domain), parameters(network.parameters.size()) {}
   ClaimChecker checker;
   std::vector<float> parameters;
 };

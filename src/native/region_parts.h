@@ -67,7 +67,7 @@ inline constexpr double kReportEvery = 0.2;  // seconds
 
 struct Worker {
   Worker(const Network& network, std::int32_t label, const Domain* domain)
-      : ladder(network),
+      : ladder(network, domain),
         gradient(network.architecture, network.parameters, label),
         ascent(network.architecture.inputs(), domain),
         parameters(network.parameters.size()) {}

@@ -75,7 +75,7 @@ double RegionWork::CheckersBound(const Region& region, const ProofClosing& closi
                                  Worker& worker) const {
   // The proof is about the network without the engine's own layer, which needs no multipliers.
   if (options_.flat) return ValueOf(closing);
-  if (!worker.checker) worker.checker = std::make_unique<ClaimChecker>(network_);
+  if (!worker.checker) worker.checker = std::make_unique<ClaimChecker>(network_, options_.domain);
   worker.checker->Enter(ForChecker(region));
   if (closing.member != ProofClosing::kEveryPair) {
     members_.CopyParameters(closing.member, worker.parameters);

@@ -72,8 +72,8 @@ struct Half {
 
 // A thread's own.
 struct BoxWorker {
-  explicit BoxWorker(const Network& network)
-      : bounder(network), parameters(network.parameters.size()) {}
+  BoxWorker(const Network& network, const Domain* domain)
+      : bounder(network, domain), parameters(network.parameters.size()) {}
   RegionBounder bounder;
   std::vector<float> parameters;
   NetworkGradient member;

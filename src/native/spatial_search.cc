@@ -39,7 +39,7 @@ class SpatialSearch {
         options_(options),
         work_(network, members, domain, question) {
     for (int w = 0; w < EffectiveThreads(options.threads); ++w) {
-      workers_.push_back(std::make_unique<BoxWorker>(network));
+      workers_.push_back(std::make_unique<BoxWorker>(network, &domain));
     }
   }
 

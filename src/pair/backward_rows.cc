@@ -30,12 +30,17 @@ void BackwardRows::Substitute(const LinedLayer& layer, bool last) {
   std::swap(d, next_d_);
 }
 
-void BackwardRows::Maximise(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts) {
-  MaximiseOverBox(z, count, x.centre.data(), x.radius.data(), x.size.data(), value.data(),
+void BackwardRows::Maximise(const CentredIntervals& x, const InputPoints& points,
+                            std::span<const HalfSpaces* const> cuts) {
+  const CentredIntervals& free = points.empty() ? x : points.free();
+  MaximiseOverBox(z, count, free.centre.data(), free.radius.data(), x.size.data(), value.data(),
                   size.data());
+  if (!points.empty()) {
+    for (std::int64_t r = 0; r < count; ++r) value[r] += points.Largest(z.row(r));
+  }
   if (std::ranges::all_of(cuts, [](const HalfSpaces* some) { return some->empty(); })) return;
   for (std::int64_t r = 0; r < count; ++r) {
-    maximiser_.Lower(x, cuts, z.row(r), value[r], size[r]);
+    maximiser_.Lower(x, points, cuts, z.row(r), value[r], size[r]);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "pair/dense_network.h"
 #include "pair/half_spaces.h"
+#include "pair/input_points.h"
 
 namespace lucid {
 
@@ -29,8 +30,10 @@ struct BackwardRows {
   // Rows of a layer's outputs become rows of the outputs of the layer below it, or of the inputs
   // (`last`: of which there are no differences).
   void Substitute(const LinedLayer& layer, bool last);
-  // value[r] becomes the maximum of z[r] . x over a box and half spaces. Requires: rows of inputs.
-  void Maximise(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts);
+  // value[r] becomes the maximum of z[r] . x over a box, the points in it, and half spaces.
+  // Requires: rows of inputs.
+  void Maximise(const CentredIntervals& x, const InputPoints& points,
+                std::span<const HalfSpaces* const> cuts);
 
   std::int64_t count = 0;
   PaddedMatrix z, d;

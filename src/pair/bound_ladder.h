@@ -19,7 +19,8 @@ namespace lucid {
 class BoundLadder {
  public:
   // Keeps a reference to N.
-  explicit BoundLadder(const Network& network) : network_(network), lines_(network) {}
+  explicit BoundLadder(const Network& network, const Domain* domain = nullptr)
+      : network_(network), lines_(network, domain) {}
 
   // Intervals and lines, and the facts that all bounds start from.
   RegionBounder& lines() { return lines_; }

@@ -126,10 +126,12 @@ ChargedBound Evaluate(const PairFacts& pair, const PairQuestion& question, doubl
                       const DualPoint* point, OpenSlopes slopes, DualTerms& terms) {
   SizedSum bound = StartObjective(pair, question, lambda, terms);
   Substitute(pair, point, slopes, bound, terms);
-  const Box& box = pair.box();
+  const InputPoints& points = pair.region->points;
+  const Box& box = points.empty() ? pair.box() : points.free_box();
   for (std::int64_t j = 0; j < pair.network->inputs; ++j) {
     bound.value += std::max(terms.cx[j] * box[j].lower, terms.cx[j] * box[j].upper);
   }
+  if (!points.empty()) bound.value += points.Largest(terms.cx.data());
   return Charge(pair, bound.value, bound.size);
 }
 
@@ -258,6 +260,8 @@ void FindGradient(const PairFacts& pair, const PairQuestion& question, const Dua
   for (std::int64_t j = 0; j < pair.network->inputs; ++j) {
     gradient.x[j] = terms.cx[j] > 0 ? box[j].upper : box[j].lower;
   }
+  const InputPoints& points = pair.region->points;
+  if (!points.empty()) points.PutLargest(terms.cx.data(), gradient.x.data());
   for (std::size_t m = 0; m < terms.layers.size(); ++m) {
     DualGradient::Layer& layer = gradient.layers[m];
     DualGradient::Layer* below = m == 0 ? nullptr : &gradient.layers[m - 1];

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "numeric/rounding.h"
+#include "pair/input_points.h"
 
 namespace lucid {
 
@@ -36,8 +37,9 @@ void HalfSpaces::Add(const CentredIntervals& x, const double* a, double sign, do
   if (cut.middle < reach) ++count_;
 }
 
-void CutMaximiser::Lower(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts,
-                         const double* c, double& value, double& size) {
+void CutMaximiser::Lower(const CentredIntervals& x, const InputPoints& points,
+                         std::span<const HalfSpaces* const> cuts, const double* c, double& value,
+                         double& size) {
   const std::int64_t inputs = x.centre.size();
   row_.assign(c, c + inputs);
   double shift = 0;
@@ -48,10 +50,12 @@ void CutMaximiser::Lower(const CentredIntervals& x, std::span<const HalfSpaces* 
     }
   }
   if (!changed) return;
+  const CentredIntervals& free = points.empty() ? x : points.free();
   double best = -shift;
   for (std::int64_t j = 0; j < inputs; ++j) {
-    best += row_[j] * x.centre[j] + std::abs(row_[j]) * x.radius[j];
+    best += row_[j] * free.centre[j] + std::abs(row_[j]) * free.radius[j];
   }
+  if (!points.empty()) best += points.Largest(row_.data());
   value = std::min(value, best);
 }
 

@@ -36,14 +36,16 @@ class HalfSpaces {
   std::size_t count_ = 0;
 };
 
-// max c . x over a box and half spaces is at most max_box (c + mu a) . x - mu at_least for any
-// mu >= 0 of each of them.
+class InputPoints;
+
+// max c . x over a box, the points in it, and half spaces is at most
+// max (c + mu a) . x - mu at_least over box and points, for any mu >= 0 of each half space.
 class CutMaximiser {
  public:
-  // Lowers `value`, the maximum of c . x over the box, by the best mu of one half space after the
-  // other. Adds to `size` what the rounding charge is proportional to.
-  void Lower(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts, const double* c,
-             double& value, double& size);
+  // Lowers `value`, the maximum of c . x, by the mu of one half space after the other that is best
+  // over the box. Adds to `size` what the rounding charge is proportional to.
+  void Lower(const CentredIntervals& x, const InputPoints& points,
+             std::span<const HalfSpaces* const> cuts, const double* c, double& value, double& size);
 
  private:
   bool Apply(const CentredIntervals& x, const HalfSpaces::HalfSpace& cut, double& shift,

@@ -63,7 +63,8 @@ void FixMemberPhase(const PhaseSplit& phase, PairRanges& ranges) {
 
 }  // namespace
 
-RegionFacts::RegionFacts(const DenseNetwork& network) : layers(network.hidden()) {
+RegionFacts::RegionFacts(const DenseNetwork& network, InputPoints::Groups groups)
+    : points(std::move(groups)), layers(network.hidden()) {
   x.Reset(network.inputs);
   for (std::size_t m = 0; m < layers.size(); ++m) {
     Layer& layer = layers[m];
@@ -85,6 +86,7 @@ bool FactFinder::Find(const Region& region, const Band* band, RegionFacts& facts
   for (std::int64_t j = 0; j < network_.inputs; ++j) {
     facts.x.Set(j, region.box[j].lower, region.box[j].upper);
   }
+  facts.points.Enter(region.box);
   if (band == nullptr) return FindLayers(facts);
   AddPhaseCuts(facts, /*member=*/false, network_.layers.front(), facts.cuts);
   if (!FindLayers(facts)) return false;
@@ -136,7 +138,7 @@ bool FactFinder::AddBandCuts(RegionFacts& facts) {
   for (std::size_t k = facts.layers.size(); k-- > 0;) {
     rows_.Substitute(Lined(network_, facts, k), k == 0);
   }
-  rows_.Maximise(facts.x, {});
+  rows_.Maximise(facts.x, facts.points, {});
   for (std::int64_t r = 0; r < count; ++r) {
     const double constant = Up(rows_.constant[r] + 16 * network_.gamma * rows_.size[r]);
     if (Up(constant + rows_.value[r]) < band.least && facts.bounded) return false;
@@ -203,11 +205,11 @@ bool FactFinder::FindLayer(std::size_t m, RegionFacts& facts) {
   for (std::int64_t k = 0; k < units; ++k) {
     if (layer.lower[k] < 0 && layer.upper[k] > 0) units_.push_back(static_cast<std::int32_t>(k));
   }
-  if ((m > 0 || !facts.cuts.empty()) && !units_.empty()) {
+  if ((m > 0 || !facts.cuts.empty() || !facts.points.empty()) && !units_.empty()) {
     StartRows(network_.layers[m], nullptr);
     for (std::size_t k = m; k-- > 0;) rows_.Substitute(Lined(network_, facts, k), k == 0);
     const HalfSpaces* cuts[] = {&facts.cuts};
-    NarrowByRows(facts.x, cuts, layer.lower, layer.upper);
+    NarrowByRows(facts, cuts, layer.lower, layer.upper);
   }
   if (facts.band && m + 1 == facts.layers.size()) NarrowByBand(facts);
   for (std::int64_t k = 0; k < units; ++k) layer.width[k] = layer.upper[k] - layer.lower[k];
@@ -277,9 +279,9 @@ void FactFinder::StartRows(const DenseLayer& z, const DenseLayer* d) {
 
 // Slopes are at most 1, so |A| <= |cz| + 2 |cd| and |D| <= |cd|. The error is therefore at most
 // that of four times what was summed up (region_bounder.h).
-void FactFinder::NarrowByRows(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts,
+void FactFinder::NarrowByRows(const RegionFacts& region, std::span<const HalfSpaces* const> cuts,
                               PaddedArray& lower, PaddedArray& upper) {
-  rows_.Maximise(x, cuts);
+  rows_.Maximise(region.x, region.points, cuts);
   const auto bound = [&](std::int64_t r) {
     return Up(Up(rows_.constant[r] + rows_.value[r]) + 16 * network_.gamma * rows_.size[r]);
   };
@@ -390,11 +392,12 @@ bool FactFinder::FindLayer(std::size_t m, PairFacts& facts) {
     const bool both_off = ranges.u[k] <= 0 && ranges.u[k] + ranges.b[k] <= 0;
     if (!both_on && !both_off) units_.push_back(static_cast<std::int32_t>(k));
   }
-  if ((m > 0 || !region.cuts.empty() || !member_cuts_.empty()) && !units_.empty()) {
+  const bool more = !region.cuts.empty() || !member_cuts_.empty() || !region.points.empty();
+  if ((m > 0 || more) && !units_.empty()) {
     StartRows(layer.difference, &layer.member);
     for (std::size_t k = m; k-- > 0;) rows_.Substitute(Lined(facts.layers[k]), k == 0);
     const HalfSpaces* cuts[] = {&region.cuts, &member_cuts_};
-    NarrowByRows(region.x, cuts, ranges.a, ranges.b);
+    NarrowByRows(region, cuts, ranges.a, ranges.b);
   }
   for (const PhaseSplit& phase : region.region.phases) {
     if (!phase.member || phase.layer != static_cast<std::int32_t>(m)) continue;

@@ -12,6 +12,7 @@
 #include "pair/backward_rows.h"
 #include "pair/dense_network.h"
 #include "pair/half_spaces.h"
+#include "pair/input_points.h"
 #include "pair/neuron_lines.h"
 #include "pair/region.h"
 
@@ -21,7 +22,8 @@ namespace lucid {
 // band: the half spaces that the band and the phases of the first layer leave of the box make all
 // intervals smaller.
 struct RegionFacts {
-  explicit RegionFacts(const DenseNetwork& network);
+  // `groups`: of inputs that take one of a few points together.
+  RegionFacts(const DenseNetwork& network, InputPoints::Groups groups);
 
   struct Layer {
     PaddedArray lower, upper;         // of z^
@@ -35,6 +37,7 @@ struct RegionFacts {
   Region region;
   std::optional<Band> band;
   CentredIntervals x;
+  InputPoints points;
   HalfSpaces cuts;
   std::vector<Layer> layers;  // hidden ones
   bool bounded = false;       // no sum can overflow; else no interval means anything
@@ -105,7 +108,7 @@ class FactFinder {
   // Rows of the neurons in units_: their weights of z and of delta (null: none), then minus these.
   void StartRows(const DenseLayer& z, const DenseLayer* delta);
   // Intersects their ranges with what the rows, substituted down to the inputs, give over x.
-  void NarrowByRows(const CentredIntervals& x, std::span<const HalfSpaces* const> cuts,
+  void NarrowByRows(const RegionFacts& region, std::span<const HalfSpaces* const> cuts,
                     PaddedArray& lower, PaddedArray& upper);
 
   const DenseNetwork& network_;

@@ -8,11 +8,15 @@
 
 namespace lucid {
 
-RegionBounder::RegionBounder(const Network& network)
-    : network_(network), finder_(network_), work_(network_), no_pushes_(network_) {}
+RegionBounder::RegionBounder(const Network& network, const Domain* domain)
+    : network_(network),
+      groups_(InputPoints::GroupsOf(domain)),
+      finder_(network_),
+      work_(network_),
+      no_pushes_(network_) {}
 
 Recycled<RegionFacts> RegionBounder::Enter(const Region& region, const Band* band) {
-  return regions_.Take([&] { return std::make_unique<RegionFacts>(network_); },
+  return regions_.Take([&] { return std::make_unique<RegionFacts>(network_, groups_); },
                        [&](RegionFacts& facts) { return finder_.Find(region, band, facts); });
 }
 

@@ -60,7 +60,8 @@ namespace lucid {
 // and again. One per thread; facts must not outlive it, nor a member's facts its region's.
 class RegionBounder {
  public:
-  explicit RegionBounder(const Network& network);
+  // Regions are parts of the domain (null: of [0,1]^d, or of whatever their boxes are).
+  explicit RegionBounder(const Network& network, const Domain* domain = nullptr);
   RegionBounder(const RegionBounder&) = delete;
   RegionBounder& operator=(const RegionBounder&) = delete;
 
@@ -127,6 +128,7 @@ class RegionBounder {
 
  private:
   const DenseNetwork network_;
+  const InputPoints::Groups groups_;
   FactFinder finder_;
   DualWork work_;
   const DualPoint no_pushes_;
