@@ -195,15 +195,6 @@ std::vector<std::string> Advice(const std::string& run, const Manifest& manifest
       "answers cost nothing, however many)",
       exact ? "exact" : "scalar", run, exact ? " --guard exact --latency-floor 20ms" : "",
       exact ? "it noises only where a member disagrees with N" : "it needs no other file"));
-  const bool words = std::ranges::any_of(manifest.schema.columns(), [](const Column& column) {
-    return column.is_feature() && column.kind != ColumnKind::kNumeric;
-  });
-  if (words && certificate.domain == DomainKind::kBox && certificate.engine == Engine::kNative) {
-    lines.push_back(fmt::format(
-        "advice: lucid bound {} --domain schema may be tighter   (only inputs that records encode "
-        "to count; guards refuse the others)",
-        run));
-  }
   constexpr std::int64_t kEnoughForPrivate = 5000;
   if (manifest.units >= kEnoughForPrivate) {
     lines.push_back(
@@ -226,8 +217,13 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
   LUCID_ASSIGN(const Ensemble ensemble, Ensemble::Open(arguments.run, session.Progress()));
   if (auto* native = std::get_if<NativeBoundOptions>(&options.engine)) {
     native->domain = arguments.domain.value_or(DomainOfEarlier(ensemble, path));
-    if (!arguments.domain && native->domain != DomainKind::kBox) {
+    const DomainKind usual = DefaultDomain(ensemble.manifest().schema);
+    if (!arguments.domain && native->domain != usual) {
       session.Say(fmt::format("domain {}, as that of '{}'", NameOf(native->domain), path));
+    } else if (!arguments.domain && usual == DomainKind::kSchema) {
+      session.Say(fmt::format("domain {}: only inputs that records encode to may be asked "
+                              "(--domain box: any of [0,1]^d)",
+                              NameOf(usual)));
     }
   }
   options.declared = DecisionFor(arguments, ensemble);
@@ -290,7 +286,7 @@ void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
             "native: what may be asked: box, all of [0,1]^d, or schema, only what records of the "
             "schema encode to (tighter; guards refuse the rest)",
             [&arguments](DomainKind kind) { arguments.domain = kind; })
-      ->default_str("that of the certificate that is there, or box")
+      ->default_str("that of the certificate that is there, or schema where columns are not all numbers")
       ->group("native");
   command
       .add_option("--proof", native.proof,

@@ -102,7 +102,7 @@ void AddReportCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   AddDomain(*command, "Of the card: what the service may be asked, box or schema",
             [arguments](DomainKind kind) { arguments->card_options.domain = kind; })
-      ->default_str("box");
+      ->default_str("as lucid serve has it");
   command->add_option("--csv", arguments->csv, "Folder for the tables as CSV, exact numbers");
   command->add_option("--latex", arguments->latex, "Folder for the tables as LaTeX");
   command

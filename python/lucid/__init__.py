@@ -282,7 +282,7 @@ def bound(run, *, time_limit=600.0, gap=0.01, domain=None, threads=0, progress=N
     certificate. Better bounds that the run has already stay. The bounds of a run with declared
     bounds are decided instead. time_limit: seconds; at its end the bounds hold, and the next call
     goes on. domain: "box", or "schema", only inputs that records encode to (None: that of the
-    certificate that is there, or "box").
+    certificate that is there; else "schema" where columns are not all numbers).
 
     >>> import lucid, os, tempfile
     >>> folder = tempfile.mkdtemp()

@@ -146,7 +146,7 @@ DeclaredDecision OwnDecision(const Manifest& manifest) {
 DomainKind DomainOfEarlier(const Ensemble& ensemble, const std::string& certificate) {
   const Result<Certificate> found = LoadCertificate(certificate);
   const bool same = found.ok() && found->run_key == ensemble.manifest().run_key;
-  return same ? found->domain : DomainKind::kBox;
+  return same ? found->domain : DefaultDomain(ensemble.manifest().schema);
 }
 
 std::string JournalPath(const std::string& certificate) { return certificate + ".journal"; }

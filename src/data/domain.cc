@@ -35,6 +35,13 @@ Result<DomainKind> DomainNamed(std::string_view name) {
   return InvalidInput(fmt::format("domain {}: must be box or schema", Quoted(name)));
 }
 
+DomainKind DefaultDomain(const Schema& schema) {
+  const bool all_free = std::ranges::all_of(schema.columns(), [](const Column& column) {
+    return !column.is_feature() || column.kind == ColumnKind::kNumeric;
+  });
+  return all_free ? DomainKind::kBox : DomainKind::kSchema;
+}
+
 Domain Domain::Box(const Schema& schema) {
   Domain domain;
   domain.names_ = schema.feature_names();

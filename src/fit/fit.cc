@@ -199,7 +199,7 @@ class Fitting {
     native.common.command = options_.command;
     native.common.journal = JournalPath(path);
     native.common.resume = true;
-    native.domain = WantsFull(options_) ? DomainKind::kBox : DomainKind::kSchema;
+    native.domain = DefaultDomain(ensemble->manifest().schema);
     if (ensemble->manifest().declared) {
       certify.declared = OwnDecision(ensemble->manifest());
       certify.index = certify.spatial = false;  // no guard that states `full` reads them
@@ -403,12 +403,11 @@ class Fitting {
   }
 
   Result<Promise> PromiseThrough(GuardKind guard, double epsilon) const {
-    return PromiseOfRun(
-        summary_.run, "",
-        {.scalar = guard == GuardKind::kScalar,
-         .domain = summary_.certificate ? summary_.certificate->domain : DomainKind::kBox,
-         .epsilon = epsilon,
-         .trusted = summary_.standing == Standing::kChecked});
+    AccessTerms access{.scalar = guard == GuardKind::kScalar,
+                       .epsilon = epsilon,
+                       .trusted = summary_.standing == Standing::kChecked};
+    if (summary_.certificate) access.domain = summary_.certificate->domain;
+    return PromiseOfRun(summary_.run, "", access);
   }
 
   const FitOptions& options_;

@@ -61,7 +61,8 @@ std::string WhyNotLabels(const Manifest& manifest, const Certificate* certificat
   if (!access.trusted) return "lucid-check has not accepted the certificate";
   if (declared) {
     const double bound = manifest.declared->bound();
-    if (std::string why = WhyNotHidden(*certificate, bound, access.domain); !why.empty()) {
+    if (std::string why = WhyNotHidden(
+            *certificate, bound, access.domain.value_or(DefaultDomain(manifest.schema))); !why.empty()) {
       return why;
     }
   }

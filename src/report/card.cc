@@ -4,8 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "lucid/base/digest.h"
 #include "lucid/base/version.h"
+#include "lucid/certificate/certificate.h"
 #include "lucid/ensemble/ensemble.h"
 #include "lucid/guard/guard.h"
 #include "lucid/promise/promise.h"
@@ -42,6 +44,16 @@ std::string RecipeOf(const Manifest& manifest) {
   return recipe;
 }
 
+Result<DomainKind> DomainOf(const std::string& run, const Manifest& manifest,
+                            const Promise& promise, const CardOptions& options) {
+  if (options.domain) return *options.domain;
+  if (promise.full()) return DefaultDomain(manifest.schema);
+  const std::string& given = options.certificate;
+  LUCID_ASSIGN(const Certificate certificate,
+               LoadCertificate(given.empty() ? PathIn(run, kCertificateFile) : given));
+  return certificate.domain;
+}
+
 }  // namespace
 
 Result<PrivacyCard> MakeCard(const std::string& run, const CardOptions& options) {
@@ -64,7 +76,7 @@ Result<PrivacyCard> MakeCard(const std::string& run, const CardOptions& options)
     card.r = manifest.declared->r;
   }
   card.answer_epsilon = options.answer_epsilon;
-  card.domain = options.domain;
+  LUCID_ASSIGN(card.domain, DomainOf(run, manifest, promise, options));
   card.recipe = RecipeOf(manifest);
   card.version = Version();
   card.service = options.service.empty() ? RandomId() : options.service;

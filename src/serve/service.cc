@@ -57,7 +57,7 @@ Result<Promise> ServiceLoader::CheckPromise(const Manifest& manifest) {
     }
   }
   const AccessTerms access{.scalar = scalar,
-                           .domain = options_.guard.domain.value_or(DomainKind::kBox),
+                           .domain = options_.guard.domain,
                            .epsilon = options_.guard.epsilon,
                            .counted = with_ledger && !options_.ledger.empty(),
                            .trusted = trusted,

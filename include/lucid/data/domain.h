@@ -20,6 +20,9 @@ enum class DomainKind {
 };
 std::string_view NameOf(DomainKind kind);  // "box", "schema"
 Result<DomainKind> DomainNamed(std::string_view name);
+// What may be asked unless somebody says otherwise: what records encode to, where that is less than
+// the box. Less can leak there, and nobody has anything else to ask.
+DomainKind DefaultDomain(const Schema& schema);
 
 // All inputs of a kind, in float32, as Encoder gives them with -0 and values within kEncodingSlack
 // moved into [0,1]. Immutable, thread-safe.

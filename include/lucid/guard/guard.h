@@ -64,8 +64,8 @@ struct GuardOptions {
   MechanismKind mechanism = MechanismKind::kPaper;
   double epsilon = 0;  // per query; 0: noised answers are uniform, and composition is free
   int grid_bits = 0;   // 1..23: inputs are rounded to multiples of 2^-grid_bits first; 0: not
-  // What may be asked. None: that of the certificate, and the box if
-  // bounds are declared. A guard with a certificate takes no other than the certificate's.
+  // What may be asked. None: that of the certificate, and if bounds are declared the default of the
+  // run's schema. A guard with a certificate takes no other than the certificate's.
   std::optional<DomainKind> domain;
 
   Status Validate() const;

@@ -24,9 +24,10 @@ struct AccessTerms {
   // The noised set is that of one bound per class. Guards that look at members, or at bounds made
   // of them, are not scalar.
   bool scalar = true;
-  DomainKind domain = DomainKind::kBox;  // what may be asked of an access with declared bounds
-  double epsilon = 0;                    // of an answer
-  bool counted = true;                   // above epsilon 0: a ledger counts what answers cost
+  // What may be asked of an access with declared bounds. None: the default of the run's schema.
+  std::optional<DomainKind> domain;
+  double epsilon = 0;   // of an answer
+  bool counted = true;  // above epsilon 0: a ledger counts what answers cost
   bool trusted = true;  // lucid-check accepted the certificate, or nobody asks for that
   // The access opens only if `labels` is certified. Then opening tells that it is.
   bool only_if_certified = false;

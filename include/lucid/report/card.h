@@ -30,7 +30,8 @@ struct PrivacyCard {
 struct CardOptions {
   std::string certificate;    // empty: RUN/certificate.json; of a run that is not private
   double answer_epsilon = 0;  // as the service has it
-  DomainKind domain = DomainKind::kBox;
+  // None: the certificate's, and of a run that keeps `full` the default of its schema.
+  std::optional<DomainKind> domain;
   std::string service;  // empty: a new one
 };
 
