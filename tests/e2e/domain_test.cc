@@ -45,8 +45,8 @@ class SchemaDomain : public CommandTest {
 };
 
 TEST_F(SchemaDomain, BoundsAreProvedForRecordsOnly) {
-  const Outcome box = Run("bound r --json --out box.json");
-  const Outcome schema = Run("bound r --json --domain schema --proof schema.proof");
+  const Outcome box = Run("bound r --json --domain box --out box.json");
+  const Outcome schema = Run("bound r --json --proof schema.proof");  // the default
   ASSERT_EQ(box.code, 0) << box;
   ASSERT_EQ(schema.code, 0) << schema;
   const nlohmann::json of_box = box.Json(), of_schema = schema.Json();
@@ -55,6 +55,7 @@ TEST_F(SchemaDomain, BoundsAreProvedForRecordsOnly) {
     EXPECT_TRUE(of_schema["hashes"][part].is_string());
   }
   EXPECT_EQ(of_schema["domain"], "schema");
+  EXPECT_THAT(schema.err, HasSubstr("--domain box"));
   bool smaller = false;
   const Domain domain = Domain::OfSchema(*Schema::Parse(kSchema, "schema"));
   for (std::size_t c = 0; c < 2; ++c) {
@@ -74,7 +75,7 @@ TEST_F(SchemaDomain, BoundsAreProvedForRecordsOnly) {
 
 // A proof about records is none about the box, whatever the certificate around it says.
 TEST_F(SchemaDomain, AProofOfRecordsIsNoProofOfTheBox) {
-  ASSERT_EQ(Run("bound r --domain schema --proof schema.proof").code, 0);
+  ASSERT_EQ(Run("bound r --proof schema.proof").code, 0);
   Certificate certificate = LoadCertificate(folder_ / "r/certificate.json").value();
   certificate.domain = DomainKind::kBox;
   ASSERT_TRUE(SaveCertificate(certificate, folder_ / "box.json").ok());
