@@ -62,12 +62,31 @@ std::string ReadMultipliers(ByteCursor& in, ProofClosing& closing) {
   return "";
 }
 
-std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing) {
+// What N's confidence is measured against: a class, or the weights of a mixture.
+std::string ReadBelow(ByteCursor& in, bool mixed, std::int32_t classes, std::int32_t label,
+                      ProofClosing& closing) {
+  if (mixed) {
+    closing.weights.resize(static_cast<std::size_t>(classes));
+    for (std::uint8_t& weight : closing.weights) weight = in.Take<std::uint8_t>();
+    return in.ok() ? ProblemOfWeights(closing.weights, classes, label) : "";
+  }
+  const auto below = in.Take<std::uint32_t>();
+  if (below > kMaxIndex) return fmt::format("N against class {}", below);
+  closing.below = static_cast<std::int32_t>(below);
+  return "";
+}
+
+// `what`: the kind and its flags.
+std::string ReadClosing(ByteCursor& in, std::uint8_t what, std::int32_t classes, std::int32_t label,
+                        ProofClosing& closing) {
   using enum ProofClosing::Kind;
   const auto member = in.Take<std::uint32_t>(), other = in.Take<std::uint32_t>();
-  const auto kind = static_cast<std::uint8_t>(what & ~kBandFlag);
+  const auto kind = static_cast<std::uint8_t>(what & ~(kBandFlag | kMixedFlag));
   if (kind > static_cast<std::uint8_t>(kWindows)) return fmt::format("kind {} of closing", kind);
   closing.kind = static_cast<ProofClosing::Kind>(kind);
+  const bool lines = closing.kind == kLines || closing.kind == kMultipliers;
+  const bool mixed = (what & kMixedFlag) != 0;
+  if (mixed && !lines) return fmt::format("weights that a closing of kind {} does not use", kind);
   const bool every = member == kEveryMember && closing.kind == kNoInput;
   if ((member > kMaxIndex && !every) || other > kMaxIndex || (every && other != 0)) {
     return fmt::format("member {}, class {}", member, other);
@@ -83,10 +102,10 @@ std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing
   if (!std::isfinite(closing.value) || closing.value < 0) {
     return fmt::format("a bound of {}", closing.value);
   }
-  if (closing.kind == kLines || closing.kind == kMultipliers) {
-    const auto below = in.Take<std::uint32_t>();
-    if (below > kMaxIndex) return fmt::format("N against class {}", below);
-    closing.below = static_cast<std::int32_t>(below);
+  if (lines) {
+    if (std::string problem = ReadBelow(in, mixed, classes, label, closing); !problem.empty()) {
+      return problem;
+    }
     closing.lambda = in.Take<double>();
     if (!std::isfinite(closing.lambda) || closing.lambda < 0) {
       return fmt::format("lambda {}", closing.lambda);
@@ -97,7 +116,8 @@ std::string ReadClosing(ByteCursor& in, std::uint8_t what, ProofClosing& closing
 }
 
 // Empty, or what is wrong with the record.
-std::string ReadRecord(ByteCursor& in, std::int32_t classes, ProofRecord& record) {
+std::string ReadRecord(ByteCursor& in, std::uint32_t version, std::int32_t classes,
+                       ProofRecord& record) {
   const auto kind = in.Take<std::uint8_t>();
   const auto detail = in.Take<std::uint8_t>();
   const auto label = in.Take<std::uint32_t>();
@@ -112,7 +132,10 @@ std::string ReadRecord(ByteCursor& in, std::int32_t classes, ProofRecord& record
   } else if (kind == kClosingRecord) {
     ProofClosing& closing = record.what.emplace<ProofClosing>();
     closing.node = node;
-    problem = ReadClosing(in, detail, closing);
+    if (version < kMixedVersion && (detail & kMixedFlag) != 0) {
+      return fmt::format("weights, which version {} does not have", version);
+    }
+    problem = ReadClosing(in, detail, classes, record.label, closing);
   } else {
     return fmt::format("kind {}", kind);
   }
@@ -148,12 +171,16 @@ Result<ProofFile> ProofFile::Parse(std::string_view bytes, const std::string& so
   file.source_ = source;
   file.seal_ = seal;
   ByteCursor in(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
-  const auto version = in.Take<std::uint32_t>();
-  if (version != kVersion) {
-    return InvalidInput(
-        fmt::format("{}: version {}, this program reads {}", source, version, kVersion));
+  file.version_ = in.Take<std::uint32_t>();
+  if (file.version_ != kVersion && file.version_ != kMixedVersion) {
+    return InvalidInput(fmt::format("{}: version {}, this program reads {} and {}", source,
+                                    file.version_, kVersion, kMixedVersion));
   }
   const auto classes = in.Take<std::uint32_t>();
+  if (file.version_ > VersionFor(classes)) {
+    return InvalidInput(
+        fmt::format("{}: version {} of {} classes: not possible", source, file.version_, classes));
+  }
   file.header_.member_error = in.Take<double>();
   in.Take(file.header_.network_digest.bytes);
   in.Take(file.header_.ensemble_digest.bytes);
@@ -208,7 +235,7 @@ Result<std::vector<ProofRecord>> ProofFile::ReadBlock(std::size_t block) const {
   ByteCursor in(raw);
   while (in.left() > 0) {
     const std::size_t at = raw.size() - in.left();
-    const std::string problem = ReadRecord(in, header_.classes, records.emplace_back());
+    const std::string problem = ReadRecord(in, version_, header_.classes, records.emplace_back());
     if (!problem.empty()) {
       return InvalidInput(
           fmt::format("{}: block {}, byte {}: a record with {}", source_, block, at, problem));

@@ -30,6 +30,7 @@ class ProofFile {
   static Result<ProofFile> Parse(std::string_view bytes, const std::string& source);
 
   const ProofHeader& header() const { return header_; }
+  std::uint32_t version() const { return version_; }
   const Digest& seal() const { return seal_; }
   const std::string& source() const { return source_; }
   std::uint64_t splits() const { return splits_; }
@@ -53,6 +54,7 @@ class ProofFile {
   std::string_view bytes_;
   std::string source_;
   ProofHeader header_;
+  std::uint32_t version_ = 0;
   Digest seal_;
   std::uint64_t splits_ = 0, closings_ = 0;
   std::vector<Block> blocks_;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/bytes.h"
 #include "base/files.h"
@@ -32,7 +33,7 @@ bool HasMultipliers(const ProofClosing& closing) {
 
 // A record that no reader would accept is not written, because the mistake would be found much
 // later.
-Status CheckClosing(const ProofClosing& closing) {
+Status CheckClosing(const ProofClosing& closing, std::int32_t label, std::int32_t classes) {
   const bool every = closing.member == ProofClosing::kEveryPair &&
                      closing.kind == ProofClosing::Kind::kNoInput &&
                      (!closing.band || std::isinf(closing.band->most));
@@ -50,7 +51,14 @@ Status CheckClosing(const ProofClosing& closing) {
     return InvalidInput(fmt::format("a closing of member {} with a bound of {}: must be >= 0",
                                     closing.member, closing.value));
   }
-  if (HasLambda(closing) && closing.below < 0) {
+  if (!closing.weights.empty()) {
+    const std::string problem = !HasLambda(closing) || closing.below != -1 || classes <= 2
+                                    ? "weights that it does not use"
+                                    : ProblemOfWeights(closing.weights, classes, label);
+    if (!problem.empty()) {
+      return InvalidInput(fmt::format("a closing of member {} with {}", closing.member, problem));
+    }
+  } else if (HasLambda(closing) && closing.below < 0) {
     return InvalidInput(
         fmt::format("a closing of member {} measures N against class {}: must be >= 0",
                     closing.member, closing.below));
@@ -103,7 +111,8 @@ void PutRecord(std::string& out, const ProofClosing& closing) {
   if (closing.kind == ProofClosing::Kind::kNoInput) return;
   PutBytes(out, closing.value);
   if (HasLambda(closing)) {
-    PutBytes(out, static_cast<std::uint32_t>(closing.below));
+    if (closing.weights.empty()) PutBytes(out, static_cast<std::uint32_t>(closing.below));
+    for (const std::uint8_t weight : closing.weights) PutBytes(out, weight);
     PutBytes(out, closing.lambda);
   }
   if (closing.kind == ProofClosing::Kind::kWindows) PutCases(out, closing.cases);
@@ -122,6 +131,22 @@ void PutStart(std::string& out, std::uint8_t kind, std::uint8_t detail, std::int
 }
 
 }  // namespace
+
+std::string ProblemOfWeights(std::span<const std::uint8_t> weights, std::int64_t classes,
+                             std::int32_t label) {
+  if (std::ssize(weights) != classes) {
+    return fmt::format("weights of {} classes, there are {}", weights.size(), classes);
+  }
+  if (weights[static_cast<std::size_t>(label)] != 0) {
+    return fmt::format("a weight of {} on its own class {}",
+                       weights[static_cast<std::size_t>(label)], label);
+  }
+  const int sum = std::accumulate(weights.begin(), weights.end(), 0);
+  if (sum != kWholeWeight) {
+    return fmt::format("weights that add up to {}, not {}", sum, kWholeWeight);
+  }
+  return "";
+}
 
 bool FitsIntoProof(const ProofClosing& closing) {
   std::string bytes;
@@ -199,11 +224,12 @@ struct ProofWriter::Impl {
   }
   Status Add(std::int32_t label, const ProofClosing& closing) {
     LUCID_TRY(CheckLabel(label));
-    LUCID_TRY(CheckClosing(closing));
+    LUCID_TRY(CheckClosing(closing, label, header.classes));
     std::string record;
-    const auto kind = static_cast<std::uint8_t>(closing.kind);
+    const int flags = (closing.band ? kBandFlag : 0) | (closing.weights.empty() ? 0 : kMixedFlag);
     PutStart(record, kClosingRecord,
-             static_cast<std::uint8_t>(kind | (closing.band ? kBandFlag : 0)), label, closing.node);
+             static_cast<std::uint8_t>(static_cast<int>(closing.kind) | flags), label,
+             closing.node);
     PutRecord(record, closing);
     LUCID_TRY(Append(record));
     ++closings;
@@ -260,7 +286,7 @@ Result<ProofWriter> ProofWriter::Create(const std::string& path, const ProofHead
   LUCID_ASSIGN(File file, File::CreateNew(temporary));
   auto impl = std::make_unique<Impl>(path, std::move(file), header);
   std::string bytes(kMagic);
-  PutBytes(bytes, kVersion);
+  PutBytes(bytes, VersionFor(header.classes));
   PutBytes(bytes, static_cast<std::uint32_t>(header.classes));
   PutBytes(bytes, header.member_error == 0 ? 0.0 : header.member_error);
   for (const Digest* digest : {&header.network_digest, &header.ensemble_digest}) {

@@ -208,8 +208,9 @@ TEST_P(GuardProof, ClassesAndBoxesAreNotMixedUp) {
   std::swap(swapped[0], swapped[1]);
   for (std::int32_t label : {0, 1}) {
     for (ProofClosing& claim : swapped[label].claims) {
-      if (claim.other == label) claim.other = claim.below = 1 - label;
-      if (claim.below == label) claim.below = 1 - label;
+      if (claim.other == label) claim.other = 1 - label;
+      if (claim.below == label || claim.below == claim.other) claim.below = 1 - label;
+      if (!claim.weights.empty()) std::swap(claim.weights[0], claim.weights[1]);
     }
   }
   ReplaceProof(kIndexProofFile, swapped, certificate_.index_proof_digest);

@@ -61,8 +61,9 @@ double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing
   }
   if (member_empty_) return -kInfinity;
   const bool lines = closing.kind == kLines || closing.kind == kMultipliers;
-  const ProofBounder::Question question{label, closing.other, lines ? closing.below : closing.other,
-                                        member_error};
+  ProofBounder::Question question{label, closing.other, lines ? closing.below : closing.other,
+                                  member_error};
+  if (lines) question.weights = closing.weights;
   switch (closing.kind) {
     case kNoInput:
       return kInfinity;

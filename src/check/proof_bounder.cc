@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "lucid/certificate/proof.h"
 #include "numeric/rounding.h"
 
 namespace lucid {
@@ -27,30 +28,59 @@ Interval ProofBounder::Difference(std::size_t layer, std::size_t unit) const {
   return {polygon.a, polygon.b};
 }
 
+namespace {
+
+// N_label less what it is measured against, of one column of the outputs' weights or of the biases.
+// f is the least N_label - N_j over all j, so that no mixture of these is below f.
+struct Measured {
+  double value = 0, size = 0;  // size: the absolute values that it is made of
+};
+
+template <class Output>
+Measured Measure(const ProofBounder::Question& question, const Output& output) {
+  const double own = output(question.label);
+  if (question.weights.empty()) {
+    const double below = output(question.below);
+    return {own - below, std::abs(own) + std::abs(below)};
+  }
+  Measured sum;
+  for (std::size_t j = 0; j < question.weights.size(); ++j) {
+    const double weight = question.weights[j];
+    if (weight == 0) continue;
+    sum.value += weight * (own - output(static_cast<std::int32_t>(j)));
+    sum.size += weight * (std::abs(own) + std::abs(output(static_cast<std::int32_t>(j))));
+  }
+  return {sum.value / kWholeWeight, sum.size / kWholeWeight};
+}
+
+}  // namespace
+
 // With c' = `below` and c'' = `other`, f - lambda (P_c - P_c'' - e) is at most
 // N_c - N_c' - lambda (P_c - P_c'' - e), whose terms in z and delta of the last hidden layer are
 // cz = (W_c - W_c') - lambda (W'_c - W'_c''), cd = -lambda (W'_c - W'_c''). It is at least f where
-// P_c - P_c'' <= e, as lambda >= 0. Below, with A and D of the layer,
+// P_c - P_c'' <= e, as lambda >= 0. Against a mixture, N_c' is the mixture of the N_j. Below, with
+// A and D of the layer,
 //   cz z + cd delta = (cz z + cd delta - A z^ - D d^) + A z^ + D d^
 // for every neuron: the bracket is at most its peak, the rest goes down.
 void ProofBounder::StartBound(const Question& question, double lambda) {
-  const std::int32_t label = question.label, other = question.other, below = question.below;
+  const std::int32_t label = question.label, other = question.other;
   const ProofMatrix &ours = facts_.output(), &theirs = facts_.member_output();
   form_.Start(ours.columns);
   const auto bias = [&](const ProofMatrix& m, std::int32_t c) { return m.bias[c]; };
-  form_.constant = bias(ours, label) - bias(ours, below) -
-                   lambda * (bias(theirs, label) - bias(theirs, other) - question.member_error);
-  form_.size = std::abs(bias(ours, label)) + std::abs(bias(ours, below)) +
-               lambda * (std::abs(bias(theirs, label)) + std::abs(bias(theirs, other)) +
-                         question.member_error);
+  const Measured biases = Measure(question, [&](std::int32_t c) { return bias(ours, c); });
+  form_.constant =
+      biases.value - lambda * (bias(theirs, label) - bias(theirs, other) - question.member_error);
+  form_.size = biases.size + lambda * (std::abs(bias(theirs, label)) +
+                                       std::abs(bias(theirs, other)) + question.member_error);
   for (std::size_t k = 0; k < ours.columns; ++k) {
-    const double w = ours.row(label)[k] - ours.row(below)[k];
+    const auto [w, parts] = Measure(question, [&](std::int32_t c) { return ours.row(c)[k]; });
+    const double w_size = question.weights.empty() ? std::abs(w) : parts;
     const double v = lambda * (theirs.row(label)[k] - theirs.row(other)[k]);
     form_.cz[k] = w - v;
     form_.cd[k] = -v;
     // Without hidden layers, z is the input and delta is 0.
     form_.size +=
-        (std::abs(w) + 2 * std::abs(v)) *
+        (w_size + 2 * std::abs(v)) *
         (facts_.hidden().empty() ? facts_.x().Size(k) : facts_.hidden().back().pair_scale[k]);
   }
 }

@@ -23,6 +23,10 @@
 //    layers; it is off by at most gamma times the sum of their absolute values, in which A b + D db
 //    and 2. together are at most (|A| + |D|) s, and a peak is at most 2 (|cz| + |cd| + |A| + |D|)
 //    s.
+// 4. A mixture's row, sum_j w_j (W_c - W_j) / 256 with whole numbers w_j, takes a difference and a
+//    product for each class, and their sum: it is off by at most gamma times the sum of
+//    w_j (|W_c| + |W_j|) / 256, because n is above four times the number of classes. So that sum
+//    counts in S, times s_k, where |W_c - W_c'| of a single class would.
 // No order of a sum needs more.
 // So the whole is off by less than 3.5 gamma S, S = the sum of (|cz| + |cd| + |A| + |D|) s over all
 // neurons, of the input's terms |c_j| |x_j|, and of what else the constant is made of (16 u is less
@@ -77,9 +81,12 @@ class ProofBounder {
   // Ensures: no x of the region with f(x) > result has P_label - P_other <= member_error. +inf
   // where numbers get too large. Requires: EnterMember was true, lambda >= 0; label and other are
   // different classes; dual holds A then D of every unit, layer by layer, all finite.
+  // With weights, one for every class, N is measured against their mixture instead of `below`: they
+  // are those of a claim that the checker has looked at (ProblemOfWeights).
   struct Question {
     std::int32_t label = 0, other = 0, below = 0;
     double member_error = 0;
+    std::span<const std::uint8_t> weights = {};
   };
   double Bound(const Question& question, double lambda, std::span<const float> dual);
   // The same with A and D of the lines that the rules choose; requires: EnterMember was not quick.

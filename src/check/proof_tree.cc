@@ -67,7 +67,11 @@ std::string MisfitOf(const ProofClosing& closing, std::int32_t label, const Proo
     return fmt::format("it closes class {} against {}", label, closing.other);
   }
   const bool lines = closing.kind == Kind::kLines || closing.kind == Kind::kMultipliers;
-  if (lines && (closing.below >= shape.classes || closing.below == label)) {
+  if (lines && !closing.weights.empty()) {
+    const std::string problem = ProblemOfWeights(closing.weights, shape.classes, label);
+    if (!problem.empty()) return fmt::format("it measures class {} with {}", label, problem);
+  } else if (lines &&
+             (closing.below < 0 || closing.below >= shape.classes || closing.below == label)) {
     return fmt::format("it measures class {} against {}", label, closing.below);
   }
   const auto count = static_cast<std::int64_t>(closing.multipliers.size());

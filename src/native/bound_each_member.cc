@@ -33,7 +33,7 @@ Result<std::vector<ProofClosing>> BoundEachMember(const Network& network, const 
       if (pair) {
         Multipliers multipliers;
         std::vector<float> dual;
-        const PairQuestion question{label, other, other, member_error};
+        const PairQuestion question{label, other, other, member_error, {}, classes > 2};
         ChargedBound bound = worker.ladder.lines().Bound(*pair, question, multipliers,
                                                          region_search::kSteps, 0, &dual);
         *claim = ClaimByLines(worker.ladder.lines(), *pair, claim->member, question, multipliers,

@@ -309,6 +309,7 @@ TEST(TaskBytes, ClaimsComeBack) {
   closing.band = ProofBand{0.25, kInfinity};
   closing.value = 0.5;
   closing.below = 2;
+  closing.weights = {0, 1, 255};
   closing.lambda = 1.5;
   closing.multipliers = {1, -2, 3.5F};
   ProofCase cut, windows;
@@ -335,6 +336,7 @@ TEST(TaskBytes, ClaimsComeBack) {
     EXPECT_EQ(back.band, closing.band);
     EXPECT_EQ(back.value, closing.value);
     EXPECT_EQ(back.below, closing.below);
+    EXPECT_EQ(back.weights, closing.weights);
     EXPECT_EQ(back.lambda, closing.lambda);
     EXPECT_EQ(back.multipliers, closing.multipliers);
     EXPECT_EQ(back.cases, closing.cases);

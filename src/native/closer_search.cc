@@ -5,6 +5,17 @@
 
 namespace lucid::region_search {
 
+namespace {
+
+// A pair is hard after so many bounds by lines. With more classes, looks start where another pair's
+// was half-way, and a member has more pairs that lines would have to bound.
+std::int64_t HardAfter(const RegionSearchOptions& options, const Architecture& architecture) {
+  const std::int64_t cost = options.closer_after.value_or(CloserBounder::Cost(architecture));
+  return architecture.classes() == 2 ? cost : (cost + kSooner - 1) / kSooner;
+}
+
+}  // namespace
+
 CloserSearch::CloserSearch(const Network& network, std::int64_t members,
                            const RegionSearchOptions& options, const RegionWork& work,
                            const WorkerTeam& team, RegionBook& book, Calls calls)
@@ -15,14 +26,14 @@ CloserSearch::CloserSearch(const Network& network, std::int64_t members,
       book_(book),
       calls_(std::move(calls)),
       after_(work.CutsPhases() && work.UsesBands() && CloserBounder::Fits(network.architecture)
-                 ? options.closer_after.value_or(CloserBounder::Cost(network.architecture))
+                 ? HardAfter(options, network.architecture)
                  : 0),
-      asked_(static_cast<std::size_t>(members), 0),
+      asked_(static_cast<std::size_t>(members * network.architecture.classes()), 0),
       boxes_(static_cast<std::size_t>(members), 0),
       unreached_(static_cast<std::size_t>(members * network.architecture.classes())) {}
 
 void CloserSearch::Count(const RegionPair& pair) {
-  if (++asked_[static_cast<std::size_t>(pair.member)] == after_)
+  if (++asked_[NumberOf(pair)] == after_)
     to_look_at_.push_back({pair.member, pair.other, 0, pair.lambda});
 }
 
@@ -37,10 +48,17 @@ Result<bool> CloserSearch::LookAtHardPairs() {
   if (to_look_at_.empty()) return true;
   book_.FindReasonsOfAll();
   for (RegionPair& pair : to_look_at_) pair.bound = book_.state.LargestBound(pair);
-  LUCID_ASSIGN(const bool attacked, calls_.attack(to_look_at_));
-  if (!attacked) return false;
+  std::vector<RegionPair> to_attack;
+  for (const RegionPair& pair : to_look_at_) {
+    if (!attacked_.contains(pair.member)) to_attack.push_back(pair);
+  }
+  if (!to_attack.empty()) {
+    LUCID_ASSIGN(const bool attacked, calls_.attack(to_attack));
+    if (!attacked) return false;
+    for (const RegionPair& pair : to_attack) attacked_.insert(pair.member);
+  }
   while (!to_look_at_.empty()) {
-    const std::size_t most = UsesWindows() ? kLooks : kRoundPairs;
+    const std::size_t most = UsesWindows() || ManyClasses() ? kLooks : kRoundPairs;
     const auto end =
         to_look_at_.begin() + static_cast<std::ptrdiff_t>(std::min(to_look_at_.size(), most));
     LUCID_ASSIGN(const bool done, LookAt({to_look_at_.begin(), end}));
@@ -57,6 +75,7 @@ Result<bool> CloserSearch::LookAt(std::span<const RegionPair> pairs) {
   for (const RegionPair& pair : pairs) {
     looks.push_back({work_.root(), pair});
     if (UsesWindows()) looks.back().level = kFirstLevel * calls_.beta_lower();
+    looks.back().half_way = half_way_;
   }
   LUCID_ASSIGN(const bool done, Bound(looks));
   for (CloserBox& look : looks) Support(look);
@@ -67,6 +86,7 @@ Result<bool> CloserSearch::LookAt(std::span<const RegionPair> pairs) {
   for (CloserBox& look : looks) {
     ++book_.state.bounds;
     CountLevel(look);
+    if (ManyClasses() && !look.half_way.empty()) half_way_ = std::move(look.half_way);
     if (look.pair.bound <= CloserBounder::Close(network_.architecture) * work_.target) {
       look.pair.share = book_.state.Withdraw(look.pair);
       Push(std::move(look));
@@ -120,10 +140,12 @@ void CloserSearch::CountLevel(const CloserBox& box) {
   if (box.level > 0 && box.pair.bound > asked) Unreached(box.pair) = asked;
 }
 
-double& CloserSearch::Unreached(const RegionPair& pair) {
-  return unreached_[static_cast<std::size_t>(pair.member) *
-                        static_cast<std::size_t>(network_.architecture.classes()) +
-                    static_cast<std::size_t>(pair.other)];
+double& CloserSearch::Unreached(const RegionPair& pair) { return unreached_[NumberOf(pair)]; }
+
+std::size_t CloserSearch::NumberOf(const RegionPair& pair) const {
+  return static_cast<std::size_t>(pair.member) *
+             static_cast<std::size_t>(network_.architecture.classes()) +
+         static_cast<std::size_t>(pair.other);
 }
 
 Result<bool> CloserSearch::Round() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,8 @@ class CloserSearch {
   CloserSearch(const Network& network, std::int64_t members, const RegionSearchOptions& options,
                const RegionWork& work, const WorkerTeam& team, RegionBook& book, Calls calls);
 
-  // Is told that a pair was bounded by lines once more. When that has happened to pairs of one
-  // member often enough, the pair at hand is to get a closer look.
+  // Is told that a pair was bounded by lines once more. When that has happened often enough, the
+  // pair is to get a closer look.
   void Count(const RegionPair& pair);
   // Bounds the hard pairs over the whole domain, by windows or moments. False: out of time.
   Result<bool> LookAtHardPairs();
@@ -43,6 +44,7 @@ class CloserSearch {
   double in_hand() const { return in_hand_; }
 
  private:
+  bool ManyClasses() const { return network_.architecture.classes() > 2; }
   bool UsesWindows() const { return WindowBounder::Fits(network_.architecture); }
   Result<bool> Bound(std::vector<CloserBox>& boxes) const;
   Result<bool> LookAt(std::span<const RegionPair> pairs);
@@ -57,6 +59,7 @@ class CloserSearch {
   double Level(const RegionNode& node);
   void CountLevel(const CloserBox& box);
   double& Unreached(const RegionPair& pair);
+  std::size_t NumberOf(const RegionPair& pair) const;
 
   const Network& network_;
   const std::size_t width_;
@@ -64,8 +67,12 @@ class CloserSearch {
   const WorkerTeam& team_;
   RegionBook& book_;
   const Calls calls_;
-  const std::int64_t after_;            // so many bounds by lines a pair is hard; 0: never
-  std::vector<std::int64_t> asked_;     // how often each member was bounded by lines
+  const std::int64_t after_;         // so many bounds by lines a pair is hard; 0: never
+  std::vector<std::int64_t> asked_;  // how often each pair was bounded by lines
+  std::set<std::int32_t> attacked_;  // members, each alone
+  // Multipliers of moments that the last pair had half-way, over the whole domain. Of more than two
+  // classes: there are as many times more pairs to look at.
+  std::vector<float> half_way_;
   std::vector<std::int32_t> boxes_;     // of every member, of its own
   std::vector<double> unreached_;       // the largest level of every pair that windows missed
   std::vector<RegionPair> to_look_at_;  // pairs that are to be looked at closely

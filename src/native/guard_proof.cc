@@ -121,8 +121,9 @@ class TreeBuilder {
 }  // namespace
 
 ProofClosing ClaimByLines(RegionBounder& bounder, const PairFacts& facts, std::int32_t member,
-                          const PairQuestion& question, const Multipliers& multipliers,
+                          const PairQuestion& asked, const Multipliers& multipliers,
                           std::vector<float> dual, bool flat, ChargedBound& bound) {
+  const PairQuestion question = multipliers.Applied(asked);
   using enum ProofClosing::Kind;
   const bool by_rule =
       flat || (multipliers.slopes.empty() &&
@@ -132,7 +133,8 @@ ProofClosing ClaimByLines(RegionBounder& bounder, const PairFacts& facts, std::i
   claim.other = question.other;
   claim.kind = by_rule ? kLines : kMultipliers;
   claim.lambda = multipliers.lambda;
-  claim.below = question.below;
+  claim.weights = question.weights;
+  claim.below = question.weights.empty() ? question.below : -1;
   if (!by_rule) {
     claim.multipliers = std::move(dual);
     bound = bounder.BoundOfDual(facts, question, claim.lambda, claim.multipliers);
@@ -155,7 +157,9 @@ bool AnswerClaims(const Ensemble& ensemble, const Domain& domain, std::int32_t l
     io(claim);
     io.Require(box.lower.size() == inputs && box.upper.size() == inputs && claim.member >= -1 &&
                claim.member < ensemble.members() && claim.other >= 0 &&
-               claim.other < architecture.classes());
+               claim.other < architecture.classes() &&
+               (claim.weights.empty() ||
+                ProblemOfWeights(claim.weights, architecture.classes(), label).empty()));
     if (!io.ok()) return false;
     const double found =
         BoundOf(ensemble, domain, label, member_error, claim, std::move(box), worker);

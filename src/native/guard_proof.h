@@ -25,7 +25,7 @@ namespace lucid {
 // the claim's numbers give, its value that of the claim: with room for the checker's rounding,
 // perhaps +inf.
 ProofClosing ClaimByLines(RegionBounder& bounder, const PairFacts& facts, std::int32_t member,
-                          const PairQuestion& question, const Multipliers& multipliers,
+                          const PairQuestion& asked, const Multipliers& multipliers,
                           std::vector<float> dual, bool flat, ChargedBound& bound);
 
 // Asks the checker's own code about every claim of a class. A claim gets the value that it finds if

@@ -45,7 +45,7 @@ struct PairProof {
         floats += round.choose_by.capacity() + round.tilts.capacity();
       }
     }
-    std::size_t bytes = sizeof(PairProof) + floats * sizeof(float);
+    std::size_t bytes = sizeof(PairProof) + floats * sizeof(float) + closing.weights.capacity();
     if (unconfirmed) {
       bytes += sizeof(Region) + unconfirmed->box.capacity() * sizeof(Interval) +
                unconfirmed->phases.capacity() * sizeof(PhaseSplit);

@@ -9,11 +9,12 @@
 //   fresh         a claim is fresh while the proof has no node for its region yet.
 //   closer look   a bound by windows or moments, which are the upper rungs of bound_ladder.h. It
 //                 takes as long as many bounds by lines.
-//   hard          a pair is hard once it was bounded by lines as often as a closer look would cost.
-//                 It then gets a closer look over the whole domain. If the result is close to the
-//                 target, the pair leaves its regions and gets boxes of its own, which are looked
-//                 at closely. If these boxes become many, the pair goes back to lines, which become
-//                 exact when all phases are fixed.
+//   hard          a pair is hard once it was bounded by lines as often as a closer look would cost,
+//                 or, of more than two classes, a quarter as often. It then gets a closer look over
+//                 the whole domain. If the result is close to the target, the pair leaves its
+//                 regions and gets boxes of its own, which are looked at closely. If these boxes
+//                 become many, the pair goes back to lines, which become exact when all phases are
+//                 fixed.
 //   level         the bound that windows are asked for. Windows end as soon as they have proved a
 //                 bound at or below their level, and a level that is out of reach may take them a
 //                 minute. Over the whole domain the first level is kFirstLevel times the lower
@@ -51,6 +52,8 @@ inline constexpr std::int32_t kFewOpen = 6;
 // So many boxes are looked at closely in a round, and windows have so many looks at a time, each of
 // which may take 190 MB.
 inline constexpr std::size_t kCloserRound = 4, kLooks = 4;
+// Of more than two classes a pair is hard after this share of the bounds by lines.
+inline constexpr std::int64_t kSooner = 4;
 inline constexpr double kFirstLevel = 1.1, kNearLevels = 1.03;
 // Before each closer look the member is attacked alone, because an attack on all members spends few
 // climbs on each. That takes a fraction of the look's time.
@@ -143,6 +146,7 @@ struct CloserBox {
   bool fresh = false;       // as in Outcome
   double level = 0;         // of windows, at least the target; 0: moments are asked for the target
   bool alive = true;
+  std::vector<float> half_way;  // as in CloserBounder::Why
 };
 
 }  // namespace lucid::region_search

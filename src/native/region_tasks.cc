@@ -15,6 +15,15 @@ void BoundPairs(const PairsTask& task, const RegionFacts& region, const TaskTool
   }
 }
 
+// Whether what N is measured against is possible here.
+bool Fits(const Multipliers& multipliers, const TaskTools& tools) {
+  const std::int64_t classes = tools.network.architecture.classes();
+  return multipliers.below >= -1 && multipliers.below < classes &&
+         multipliers.below != tools.label &&
+         (multipliers.weights.empty() ||
+          ProblemOfWeights(multipliers.weights, classes, tools.label).empty());
+}
+
 template <class Io>
 void AskedPairs(Io& io, auto& task, auto& region, auto& multipliers) {
   io(task.how, task.bound);
@@ -68,6 +77,7 @@ template <class Io>
 void Asked(Io& io, Is<CloserBox> auto& box) {
   List(io, box.box);
   io.Numbers(box.multipliers);
+  io.Numbers(box.half_way);
   io(box.cut, box.level);
   AskedPair(io, box.pair);
 }
@@ -75,6 +85,7 @@ void Asked(Io& io, Is<CloserBox> auto& box) {
 template <class Io>
 void Answered(Io& io, Is<CloserBox> auto& box, const std::shared_ptr<PairProof>& asked) {
   io.Numbers(box.multipliers);
+  io.Numbers(box.half_way);
   io(box.cut, box.fresh, box.alive);
   AnsweredPair(io, box.pair, asked);
 }
@@ -84,6 +95,7 @@ bool AnswerPairs(BytesIn& io, const TaskTools& tools, Worker& worker, BytesOut& 
   Region region;
   Multipliers multipliers;
   AskedPairs(io, task, region, multipliers);
+  io.Require(Fits(multipliers, tools));
   std::vector<Outcome> outcomes(static_cast<std::size_t>(io.Count(0)));
   std::vector<std::shared_ptr<PairProof>> asked;
   for (Outcome& outcome : outcomes) {
@@ -104,6 +116,7 @@ bool AnswerExpand(BytesIn& io, const TaskTools& tools, Worker& worker, BytesOut&
   RegionNode node;
   node.alive.resize(1);
   AskedNode(io, node, node.alive.front());
+  io.Require(Fits(node.multipliers, tools));
   if (!io.ok()) return false;
   Expansion expansion;
   ExpandTask{&node, &expansion}.Do(tools, worker);

@@ -173,28 +173,10 @@ ChargedBound RegionWork::BoundBest(const PairFacts& pair, int steps, Worker& wor
                                    std::vector<float>* dual) const {
   // A little less than what is needed: the checker, which reads multipliers as floats, must agree.
   const double enough = target - kBelowTarget * std::abs(target);
-  const auto bound_with = [&](const PairQuestion& asked, Multipliers& from, int most) {
-    return worker.ladder.lines().Bound(pair, asked, from, most, enough, dual);
-  };
-  if (network_.architecture.classes() == 2) return bound_with(question, multipliers, steps);
-  const Multipliers start = multipliers;
-  ChargedBound best = bound_with(question, multipliers, steps);
-  const std::int32_t first = question.below;
-  bool last_is_best = true;
-  for (std::int32_t below = 0; below < network_.architecture.classes(); ++below) {
-    if (below == first || below == label_ || best.value <= target) continue;
-    PairQuestion next = question;
-    next.below = below;
-    Multipliers trial = start;
-    const ChargedBound bound = bound_with(next, trial, steps);
-    last_is_best = bound.value < best.value;
-    if (!last_is_best) continue;
-    best = bound;
-    question = next;
-    multipliers = std::move(trial);
-  }
-  if (!last_is_best) best.charge = bound_with(question, multipliers, 0).charge;
-  return best;
+  const ChargedBound bound =
+      worker.ladder.lines().Bound(pair, question, multipliers, steps, enough, dual);
+  question = multipliers.Applied(question);
+  return bound;
 }
 
 bool RegionWork::Shrink(Box& box) const {
@@ -223,6 +205,9 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
                              const std::function<bool()>& expired) const {
   const Region region{bound.box, {}};
   RegionPair& pair = bound.pair;
+  // Windows and moments measure N against the class that the member gives.
+  PairQuestion question = Question(pair);
+  question.mix = false;
   const double enough = std::max(bound.level, target);
   using By = CloserBounder::By;
   const By wanted = bound.level > 0 ? By::kWindows : By::kMoments;
@@ -231,7 +216,7 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
   const ProofBand same{enough, pair.bound};
   double found = -kInfinity;
   auto kind = ProofClosing::Kind::kNoInput;
-  CloserBounder::Why how{{}, std::move(bound.multipliers)};
+  CloserBounder::Why how{{}, std::move(bound.multipliers), std::move(bound.half_way)};
   ChargedBound lines;
   Recycled<RegionFacts> in_band;
   Recycled<PairFacts> facts;
@@ -242,7 +227,6 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
       // N_c - N_c'' may be more than f, which is what the pair's bound is about. A checker bounds
       // it with lambda = 1, so nothing better is looked for.
       Multipliers multipliers;
-      const PairQuestion question = Question(pair);
       lines = worker.ladder.lines().Bound(*facts, question, multipliers, 0, kInfinity);
       band.most = lines.value;
     }
@@ -254,14 +238,15 @@ void RegionWork::BoundCloser(CloserBox& bound, Worker& worker,
       CloserBounder& closer = worker.ladder.closer();
       // A little less is asked for, so that the bound is enough even with room for a checker.
       const double asked = enough * (1 - 0x1p-29);
-      found = closer.Bound(worker.ladder.lines(), *facts, band, worker.parameters, Question(pair),
-                           by, asked, how, expired);
+      found = closer.Bound(worker.ladder.lines(), *facts, band, worker.parameters, question, by,
+                           asked, how, expired);
       found = ChargedBound::WithSlack(std::max(found, asked));  // what is below was dropped
       if (bound.level == 0) bound.cut = closer.WidestInput();
       kind = by == By::kWindows ? ProofClosing::Kind::kWindows : ProofClosing::Kind::kMoments;
     }
   }
   bound.multipliers = std::move(how.multipliers);
+  bound.half_way = std::move(how.half_way);
   if (WritesProof() && std::max(found, enough) < pair.bound) {
     auto why = Claim(pair, kind, same);
     if (kind != ProofClosing::Kind::kNoInput) why->closing.value = found;

@@ -35,7 +35,7 @@ class RegionWork {
   bool WritesProof() const { return options_.proof != nullptr || options_.with_claims; }
   bool Expired() const;
   PairQuestion Question(const RegionPair& pair) const {
-    return {label_, pair.other, pair.other, member_error_};
+    return {label_, pair.other, pair.other, member_error_, {}, network_.architecture.classes() > 2};
   }
   // How many steps of descent a bound in the region gets. Phases need multipliers of their own,
   // which only descent finds.
@@ -50,9 +50,8 @@ class RegionWork {
 
   Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, const RegionFacts& region,
                     Worker& worker) const;
-  // The smallest bound over the classes that N's confidence can be measured against: f is at most
-  // N_c - N_c' for every c'. Leaves the question, the multipliers and, for a proof, A and D of the
-  // best.
+  // A bound by lines. Leaves the multipliers, the question with what N is measured against, and for
+  // a proof A and D.
   ChargedBound BoundBest(const PairFacts& pair, int steps, Worker& worker, PairQuestion& question,
                          Multipliers& multipliers, std::vector<float>* dual) const;
   // A claim about the pair. Where the band rests on a bound of the pair, the claim does, too.

@@ -140,7 +140,8 @@ ProofClosing BoxWork::ClaimOf(const RegionFacts& region, Pair& pair, double enou
 }
 
 PairQuestion BoxWork::QuestionOf(const Pair& pair) const {
-  return {question_.label, pair.other, pair.other, question_.member_error};
+  return {question_.label,        pair.other, pair.other,
+          question_.member_error, {},         network_.architecture.classes() > 2};
 }
 
 std::int32_t BoxWork::InputToCut(const Leaf& leaf, const Pair& worst, BoxWorker& worker) const {

@@ -22,6 +22,8 @@ void Fields(auto& io, Is<Multipliers> auto& multipliers) {
   io(multipliers.lambda, multipliers.steepest);
   io.Numbers(multipliers.slopes);
   io.Numbers(multipliers.pushes);
+  io(multipliers.below);
+  io.Numbers(multipliers.weights);
 }
 void Fields(auto& io, Is<ProofSplit> auto& split) {
   io(split.node, split.how, split.layer, split.unit, split.at, split.first_child);
@@ -48,6 +50,7 @@ void Fields(Io& io, Is<ProofClosing> auto& closing) {
     if (banded) closing.band.emplace();
   }
   if (banded) io(*closing.band);
+  io.Numbers(closing.weights);
   io.Numbers(closing.multipliers);
   List(io, closing.cases);
 }

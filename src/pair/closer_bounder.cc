@@ -31,8 +31,8 @@ double CloserBounder::Bound(RegionBounder& bounder, const PairFacts& pair, const
     return windows_->Bound(bounder, pair.region->region, &band, parameters, question, enough,
                            why.cases, expired);
   }
-  const double bound =
-      moments_->Bound(pair, parameters, question, band, enough, why.multipliers, expired);
+  const double bound = moments_->Bound(pair, parameters, question, band, enough, why.multipliers,
+                                       expired, &why.half_way);
   widest_ = moments_->WidestInput();
   return bound;
 }

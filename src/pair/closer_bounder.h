@@ -55,6 +55,9 @@ class CloserBounder {
   struct Why {
     std::vector<ProofCase> cases;
     std::vector<float> multipliers;
+    // Of moments: those that another pair of the member had half-way over this box, or none, and
+    // then this pair's.
+    std::vector<float> half_way = {};
   };
   // The bound of MomentBounder::Bound. `why` is replaced, and its multipliers by those that were
   // found. Requires: `bounder` has found `pair`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lucid/certificate/proof.h"
 #include "numeric/interval.h"
 #include "numeric/rounding.h"
 
@@ -63,22 +64,22 @@ SizedSum StartObjective(const PairFacts& pair, const PairQuestion& question, dou
                         DualTerms& terms) {
   const DenseLayer& ours = pair.network_output();
   const DenseLayer& theirs = pair.member_output;
-  const std::int32_t c = question.label, other = question.other, below = question.below;
+  const std::int32_t c = question.label, other = question.other;
+  const Measure measure(ours, question);
   DualTerms::Layer& top = terms.layers.back();
   const PairFacts::Layer& facts = pair.layers.back();
   SizedSum bound;
   for (std::int64_t k = 0; k < facts.units(); ++k) {
-    const double w = ours.weights.row(c)[k] - ours.weights.row(below)[k];
+    const auto [w, w_size] = measure.Weight(k);
     const double v = lambda * (theirs.weights.row(c)[k] - theirs.weights.row(other)[k]);
     top.cz[k] = w - v;
     top.cd[k] = -v;
-    bound.size += (std::abs(w) + 2 * std::abs(v)) * facts.size[k];
+    bound.size += (w_size + 2 * std::abs(v)) * facts.size[k];
   }
-  bound.size +=
-      std::abs(ours.bias[c]) + std::abs(ours.bias[below]) +
-      lambda * (std::abs(theirs.bias[c]) + std::abs(theirs.bias[other]) + question.member_error);
-  bound.value = ours.bias[c] - ours.bias[below] -
-                lambda * (theirs.bias[c] - theirs.bias[other] - question.member_error);
+  const auto [bias, bias_size] = measure.Bias();
+  bound.size += bias_size + lambda * (std::abs(theirs.bias[c]) + std::abs(theirs.bias[other]) +
+                                      question.member_error);
+  bound.value = bias - lambda * (theirs.bias[c] - theirs.bias[other] - question.member_error);
   return bound;
 }
 
@@ -154,6 +155,46 @@ std::int64_t UnitsOf(const DenseNetwork& network, std::size_t m) {
 }  // namespace
 
 double ChargedBound::WithSlack(double bound) { return Up(std::max(bound, 0.0) * (1 + 0x1p-30)); }
+
+Measure::Measure(const DenseLayer& outputs, const PairQuestion& question)
+    : outputs_(outputs), label_(question.label), below_(question.below) {
+  for (std::size_t j = 0; j < question.weights.size(); ++j) {
+    if (question.weights[j] == 0) continue;
+    mixed_.emplace_back(static_cast<std::int32_t>(j),
+                        static_cast<double>(question.weights[j]) / kWholeWeight);
+  }
+}
+
+// A product of a weight of eight bits and a float is exact in double. So a mixture of m classes
+// takes m roundings, of numbers that are at most `size`.
+Measure::Sized Measure::Weight(std::int64_t k) const {
+  const double own = outputs_.weights.row(label_)[k];
+  if (mixed_.empty()) {
+    const double value = own - outputs_.weights.row(below_)[k];
+    return {value, std::abs(value)};
+  }
+  Sized sum{own, std::abs(own)};
+  for (const auto& [j, weight] : mixed_) {
+    const double part = weight * outputs_.weights.row(j)[k];
+    sum.value -= part;
+    sum.size += std::abs(part);
+  }
+  return sum;
+}
+
+Measure::Sized Measure::Bias() const {
+  const double own = outputs_.bias[label_];
+  if (mixed_.empty()) {
+    return {own - outputs_.bias[below_], std::abs(own) + std::abs(outputs_.bias[below_])};
+  }
+  Sized sum{own, std::abs(own)};
+  for (const auto& [j, weight] : mixed_) {
+    const double part = weight * outputs_.bias[j];
+    sum.value -= part;
+    sum.size += std::abs(part);
+  }
+  return sum;
+}
 
 ChargedBound Charge(const PairFacts& pair, double bound, double size) {
   const double charge =
@@ -285,6 +326,16 @@ void FindGradient(const PairFacts& pair, const PairQuestion& question, const Dua
     slope -= (theirs.weights.row(c)[k] - theirs.weights.row(other)[k]) * (top.z[k] + top.delta[k]);
   }
   gradient.by_lambda = slope;
+  if (!question.mix) return;
+  const DenseLayer& ours = pair.network_output();
+  gradient.by_class.assign(static_cast<std::size_t>(ours.weights.rows), 0.0);
+  for (std::int64_t j = 0; j < ours.weights.rows; ++j) {
+    double& value = gradient.by_class[static_cast<std::size_t>(j)];
+    value = ours.bias[c] - ours.bias[j];
+    for (std::int64_t k = 0; k < pair.layers.back().units(); ++k) {
+      value += (ours.weights.row(c)[k] - ours.weights.row(j)[k]) * top.z[k];
+    }
+  }
 }
 
 PairValues::PairValues(const DenseNetwork& network) : layers(network.hidden()) {

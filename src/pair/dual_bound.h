@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pair/dense_kernels.h"
@@ -28,6 +29,25 @@ struct ChargedBound {
   double ForChecker() const { return WithSlack(value) + 8 * charge; }
   static double WithSlack(double bound);
 };
+// How N's confidence in a class is measured: N_c less one other output of N, or a mixture of them.
+class Measure {
+ public:
+  Measure(const DenseLayer& outputs, const PairQuestion& question);
+
+  // A number, and what its rounding is proportional to: of a mixture the absolute values that it is
+  // made of, because they may cancel.
+  struct Sized {
+    double value = 0, size = 0;
+  };
+  Sized Weight(std::int64_t k) const;  // of the last hidden layer's unit
+  Sized Bias() const;
+
+ private:
+  const DenseLayer& outputs_;
+  const std::int32_t label_, below_;
+  std::vector<std::pair<std::int32_t, double>> mixed_;  // classes and weights; empty: below_ alone
+};
+
 // The bound that a sum of numbers gives whose absolute values add up to `size`.
 ChargedBound Charge(const PairFacts& pair, double bound, double size);
 
@@ -92,6 +112,9 @@ struct DualGradient {
     PaddedArray z, delta;  // what the chain rule hands to the next layer
   };
   double by_lambda = 0;
+  // N_c - N_j of every class j where the relaxation is largest, of a question that may be mixed:
+  // the derivatives by weights.
+  std::vector<double> by_class;
   PaddedArray x;  // the input where the bound's linear function is largest
   std::vector<Layer> layers;
 };

@@ -55,6 +55,7 @@ constexpr double kBack = 0.95;                       // of the way to the bounda
 constexpr double kRidge = 1e-13;                     // on the Schur complement, whose diagonal is 1
 constexpr double kStartSmall = 0.01;                 // multipliers of what is no box, to begin with
 constexpr double kFresh = 0.03;                      // of a warm start's multipliers
+constexpr double kHalfWay = 1;                       // of the bound that the gap is, half-way
 constexpr double kFirstSlack = 1, kNextSlack = 0.1;  // above the first bound, cold and warm
 
 MatrixXd MatrixOf(const DenseLayer& layer) {
@@ -467,12 +468,14 @@ struct MomentBounder::Relaxation {
   // max leak . X_0 over X >= 0 with X_00 = 1 and q_i(X) >= 0: a primal-dual method with the
   // HKM direction, predictor and corrector. Keeps S(y) positive definite, so that every step's
   // multipliers prove something. All of it in plain double: what comes out is advice.
-  double Solve(double enough, std::vector<float>& saved, const std::function<bool()>& expired) {
+  double Solve(double enough, std::vector<float>& saved, const std::function<bool()>& expired,
+               std::vector<float>* half_way) {
     const auto m = static_cast<Index>(form.free.size());
     solved = false;
     VectorXd y(m);
     MatrixXd s;
-    if (!StartMultipliers(saved, y)) return kInfinity;
+    if (!StartHalfWay(saved, half_way, y) && !StartMultipliers(saved, y)) return kInfinity;
+    if (half_way != nullptr) half_way->clear();
     form.Slack(y, true, s);
     CholeskyFactor factor, schur_factor;
     if (!Compute(factor, s)) return kInfinity;
@@ -532,6 +535,10 @@ struct MomentBounder::Relaxation {
       x += primal * dx;
       slack += primal * dslack;
       inverse = InverseOf(factor, form.n);
+      if (half_way != nullptr && half_way->empty() &&
+          next * barriers < kHalfWay * std::abs(y[m - 1])) {
+        *half_way = InFloats(y, 0);
+      }
       const bool feasible = std::abs(x(0, 0) - 1) < 1e-3;
       solved = feasible && next * barriers < kNear * std::abs(y[m - 1]);
       if (solved) break;
@@ -546,12 +553,9 @@ struct MomentBounder::Relaxation {
   double ProveSaved(VectorXd y, std::vector<float>& saved) const {
     double proved = kInfinity;
     for (const double more : {0.0, 1e-6, 1e-5, 1e-4}) {
-      saved.assign(static_cast<std::size_t>(form.first_slot.back()) + 1, 0);
+      saved = InFloats(y, more);
       for (Index i = 0; i + 1 < y.size(); ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        float& kept = saved[static_cast<std::size_t>(form.slots[at])];
-        kept = static_cast<float>(form.boxes[at] != 0 ? y[i] * (1 + more) : y[i]);
-        y[i] = kept;
+        y[i] = saved[static_cast<std::size_t>(form.slots[static_cast<std::size_t>(i)])];
       }
       proved = form.Prove(y);
       if (std::isfinite(proved)) break;
@@ -559,37 +563,82 @@ struct MomentBounder::Relaxation {
     return proved;
   }
 
-  // Multipliers with a positive definite slack: large ones of the boxes, which are concave; or
-  // mostly those of a region around this one, whose slack is close to singular by itself.
-  bool StartMultipliers(const std::vector<float>& saved, VectorXd& y) const {
+  // Those of every slot, of boxes by so much more.
+  std::vector<float> InFloats(const VectorXd& y, double more) const {
+    std::vector<float> saved(static_cast<std::size_t>(form.first_slot.back()) + 1, 0);
+    for (Index i = 0; i + 1 < y.size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      saved[static_cast<std::size_t>(form.slots[at])] =
+          static_cast<float>(form.boxes[at] != 0 ? y[i] * (1 + more) : y[i]);
+    }
+    return saved;
+  }
+
+  // What y's last entry has to be, so that all of the slack is positive definite, and `more` of it.
+  // False: what else is in y does not allow it.
+  bool FinishStart(double share, double more, VectorXd& y) const {
     const Index m = y.size();
+    y[m - 1] = 0;
+    MatrixXd s;
+    form.Slack(y, true, s);
+    CholeskyFactor factor;
+    if (!Compute(factor, s.bottomRightCorner(form.n - 1, form.n - 1))) return false;
+    const VectorXd r = s.col(0).tail(form.n - 1);
+    const double least = -s(0, 0) + r.dot(SolveWith(factor, r));
+    y[m - 1] = least + more * std::max(std::abs(least), share);
+    return std::isfinite(y[m - 1]);
+  }
+
+  // How much of the objective a coordinate can make out.
+  double Share() const {
     double share = 0;
     for (Index i = 1; i < form.n; ++i) {
       share += std::abs(form.leak.value(i)) * 0.5 * (form.upper[i] - form.lower[i]) /
                static_cast<double>(form.n);
     }
-    share = std::max(share, 1e-12);
+    return std::max(share, 1e-12);
+  }
+
+  // From another pair's, with as little of the boxes as makes the slack positive definite. Where
+  // two pairs differ in what is open, multipliers are missing. False: there is no such start.
+  bool StartHalfWay(const std::vector<float>& saved, const std::vector<float>* half_way,
+                    VectorXd& y) const {
+    const auto slots = static_cast<std::size_t>(form.first_slot.back()) + 1;
+    if (half_way == nullptr || half_way->size() != slots || !saved.empty()) return false;
+    const double share = Share();
+    for (const double fresh : {0.03, 0.06, 0.12, 0.25, 0.5}) {
+      for (Index i = 0; i + 1 < y.size(); ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const double own = Own(i, 1, share);
+        y[i] = (1 - fresh) * (*half_way)[static_cast<std::size_t>(form.slots[at])] + fresh * own;
+        if (!form.IsFree(i) && y[i] <= 0) y[i] = own;
+      }
+      if (FinishStart(share, kNextSlack, y)) return true;
+    }
+    return false;
+  }
+
+  double Own(Index i, double weight, double share) const {
+    const auto at = static_cast<std::size_t>(i);
+    return form.IsFree(i) ? 0 : (form.boxes[at] ? weight : kStartSmall) * share / form.scales[at];
+  }
+
+  // Multipliers with a positive definite slack: large ones of the boxes, which are concave; or
+  // mostly those of a region around this one, whose slack is close to singular by itself.
+  bool StartMultipliers(const std::vector<float>& saved, VectorXd& y) const {
+    const double share = Share();
     bool warm = saved.size() == static_cast<std::size_t>(form.first_slot.back()) + 1;
     double weight = 1;
     for (int attempt = 0; attempt < 24; ++attempt) {
-      for (Index i = 0; i + 1 < m; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        const double own =
-            form.IsFree(i) ? 0 : (form.boxes[at] ? weight : kStartSmall) * share / form.scales[at];
+      for (Index i = 0; i + 1 < y.size(); ++i) {
+        const double own = Own(i, weight, share);
         y[i] = own;
         if (!warm) continue;
-        y[i] = (1 - kFresh) * saved[static_cast<std::size_t>(form.slots[at])] + kFresh * own;
+        y[i] = (1 - kFresh) *
+                   saved[static_cast<std::size_t>(form.slots[static_cast<std::size_t>(i)])] +
+               kFresh * own;
       }
-      y[m - 1] = 0;
-      MatrixXd s;
-      form.Slack(y, true, s);
-      CholeskyFactor factor;
-      if (Compute(factor, s.bottomRightCorner(form.n - 1, form.n - 1))) {
-        const VectorXd r = s.col(0).tail(form.n - 1);
-        const double least = -s(0, 0) + r.dot(SolveWith(factor, r));
-        y[m - 1] = least + (warm ? kNextSlack : kFirstSlack) * std::max(std::abs(least), share);
-        if (std::isfinite(y[m - 1])) return true;
-      }
+      if (FinishStart(share, warm ? kNextSlack : kFirstSlack, y)) return true;
       if (!warm) weight *= 4;
       warm = false;
     }
@@ -682,14 +731,15 @@ MomentBounder::~MomentBounder() = default;
 
 double MomentBounder::Bound(const PairFacts& pair, std::span<const float> parameters,
                             const PairQuestion& question, const Band& band, double enough,
-                            std::vector<float>& multipliers, const std::function<bool()>& expired) {
+                            std::vector<float>& multipliers, const std::function<bool()>& expired,
+                            std::vector<float>* half_way) {
   if (!pair.bounded) return kInfinity;
   relaxation_->Enter(pair, parameters, question, band);
   const bool warm = !multipliers.empty();
-  const double bound = relaxation_->Solve(enough, multipliers, expired);
+  const double bound = relaxation_->Solve(enough, multipliers, expired, half_way);
   if (relaxation_->solved || !warm || bound <= enough) return bound;
   multipliers.clear();
-  return std::min(bound, relaxation_->Solve(enough, multipliers, expired));
+  return std::min(bound, relaxation_->Solve(enough, multipliers, expired, nullptr));
 }
 
 std::int32_t MomentBounder::WidestInput() const { return relaxation_->widest; }

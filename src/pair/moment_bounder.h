@@ -49,9 +49,12 @@ class MomentBounder {
   // f > result and P_c - P_c'' <= member_error. (question.below is not used.) Starts from
   // `multipliers` if they are of a region around this one, leaves the best there, ends when the
   // bound is at or below `enough`, when the optimum is near, or when expired() says so.
+  // `half_way`, if not null: multipliers that another pair of the member had half-way, over the
+  // same box, or none. A start from them takes half as many steps. They become those of this pair.
   double Bound(const PairFacts& pair, std::span<const float> parameters,
                const PairQuestion& question, const Band& band, double enough,
-               std::vector<float>& multipliers, const std::function<bool()>& expired = {});
+               std::vector<float>& multipliers, const std::function<bool()>& expired = {},
+               std::vector<float>* half_way = nullptr);
 
   // After Bound: the input whose interval adds most to the bound; -1: none has a length.
   std::int32_t WidestInput() const;

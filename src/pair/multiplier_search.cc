@@ -5,6 +5,7 @@
 
 #include "numeric/rounding.h"
 #include "pair/adam.h"
+#include "pair/mixture.h"
 
 namespace lucid {
 namespace {
@@ -12,7 +13,11 @@ namespace {
 constexpr double kTiny = 1e-300;  // keeps a ratio of widths finite
 
 // Settings of the descent (Adam; the best point is kept). None of them can make a bound wrong.
-constexpr int kLambdaSteps = 6;  // with the default lines
+constexpr int kLambdaSteps = 6;   // with the default lines
+constexpr int kMixtureSteps = 8;  // the same for more than two classes
+// Of what a bound is too much, a step that promises no larger share is not taken.
+constexpr double kMixtureEnds = 0.02;
+constexpr double kWeightScale = 1;  // a weight's step
 constexpr double kLeastLambda = 0.02;
 constexpr double kFirstRate = 0.1;  // from the default lines
 constexpr double kNextRate = 0.03;  // from a parent's slopes
@@ -26,13 +31,18 @@ class Search {
  public:
   Search(const PairFacts& pair, const PairQuestion& question, double enough,
          Multipliers& multipliers, DualWork& work)
-      : pair_(pair), question_(question), enough_(enough), multipliers_(multipliers), work_(work) {}
+      : pair_(pair),
+        question_(multipliers.Applied(question)),
+        enough_(enough),
+        multipliers_(multipliers),
+        work_(work) {}
 
   ChargedBound Run(int steps) {
     multipliers_.pushes.resize(phases().size());
     work_.point.SetPushes(region(), multipliers_.pushes);
     const double start = multipliers_.lambda;
     ChargedBound given{kInfinity, 0};
+    const PairQuestion asked = question_;
     if (!multipliers_.slopes.empty()) {
       work_.point.SetSlopes(multipliers_.slopes);
       given = Evaluate(start, OpenSlopes::kOfPoint);
@@ -44,14 +54,18 @@ class Search {
     // more. Then lambda is looked for alone, because a descent in all multipliers would not find
     // it.
     const bool as_good = bound.value - given.value <= kAsGood * (given.value - enough_);
-    if (as_good || phases().empty()) bound = SearchLambda(bound);
+    if (as_good || phases().empty()) {
+      bound = question_.mix ? SearchMixture(bound) : SearchLambda(bound);
+    }
     const bool fresh = multipliers_.slopes.empty() || bound.value < given.value;
     if (fresh) {
       multipliers_.slopes.clear();
     } else {
       multipliers_.lambda = start;
+      question_ = asked;
       bound = Evaluate(start, OpenSlopes::kOfPoint);
     }
+    Keep();
     if (steps == 0 || bound.value <= enough_) return bound;
     if (fresh) TakeDefaultSlopes();
     return Descend(bound.value, steps, fresh ? kFirstRate : kNextRate);
@@ -65,6 +79,13 @@ class Search {
     return EvaluateDual(pair_, question_, lambda, work_.point, slopes, work_.terms);
   }
   void FindGradient() { lucid::FindGradient(pair_, question_, work_.terms, work_.gradient); }
+
+  // What N is measured against becomes a part of the multipliers.
+  void Keep() {
+    if (!question_.mix) return;
+    multipliers_.below = question_.below;
+    multipliers_.weights = question_.weights;
+  }
 
   // The point's slopes become those that the last evaluation chose.
   void TakeDefaultSlopes() {
@@ -97,19 +118,47 @@ class Search {
     return at == multipliers_.lambda ? best : Evaluate(multipliers_.lambda, OpenSlopes::kDefault);
   }
 
+  // The same for lambda and the mixture of classes together: each step goes to where the planes of
+  // all steps before leave the smallest bound.
+  ChargedBound SearchMixture(ChargedBound best) {
+    MixtureModel model(question_.label);
+    double at = multipliers_.lambda;
+    PairQuestion kept = question_;
+    bool here = true;
+    for (int step = 0; step < kMixtureSteps && best.value > enough_; ++step) {
+      FindGradient();
+      model.Add(work_.gradient.by_class, work_.gradient.by_lambda);
+      const MixtureModel::Advice next = model.Best(2 * multipliers_.lambda + 0.5);
+      const double too_much = best.value - std::max(enough_, 0.0);
+      if (best.value - next.value <= kMixtureEnds * too_much) break;
+      at = next.lambda < kLeastLambda ? 0 : next.lambda;
+      MixClasses(next.weights, question_);
+      const ChargedBound found = Evaluate(at, OpenSlopes::kDefault);
+      here = found.value < best.value;
+      if (here) best = found, multipliers_.lambda = at, kept = question_;
+    }
+    question_ = kept;
+    return here ? best : Evaluate(multipliers_.lambda, OpenSlopes::kDefault);
+  }
+
   ChargedBound Descend(double first, int steps, double rate) {
     multipliers_.slopes = work_.point.Slopes();
     const double scale = std::abs(first);
     double best = first, lambda = multipliers_.lambda;
     std::vector<float> pushes = multipliers_.pushes;
     int fails = 0;
-    Adam adam(1 + multipliers_.slopes.size() + pushes.size(), rate, kRateDecay);
+    const std::int64_t classes = question_.mix ? pair_.network->architecture.classes() : 0;
+    std::vector<double> weights;
+    if (question_.mix) weights = MixtureOf(question_, classes);
+    Adam adam(1 + multipliers_.slopes.size() + pushes.size() + static_cast<std::size_t>(classes),
+              rate, kRateDecay);
     for (int step = 0; step < steps && best > enough_; ++step) {
       FindGradient();
       adam.NextStep();
       lambda = NextLambda(lambda, scale, adam);
       MoveSlopes(adam);
       MovePushes(scale, adam, pushes);
+      MoveWeights(adam, weights);
       work_.point.SetPushes(region(), pushes);
       const double value = Evaluate(lambda, OpenSlopes::kOfPoint).value;
       if (value < best) {
@@ -117,6 +166,7 @@ class Search {
         multipliers_.lambda = lambda;
         multipliers_.slopes = work_.point.Slopes();
         multipliers_.pushes = pushes;
+        Keep();
         fails = 0;
       } else if (++fails >= kFails) {
         // Too far: back to the best point, with smaller steps.
@@ -125,6 +175,7 @@ class Search {
         lambda = multipliers_.lambda;
         pushes = multipliers_.pushes;
         EvaluateBest();
+        if (question_.mix) weights = MixtureOf(question_, classes);
       }
     }
     // Slopes are kept as floats: what these give is what counts.
@@ -132,6 +183,7 @@ class Search {
   }
   ChargedBound EvaluateBest() {
     work_.MoveTo(region(), multipliers_);
+    question_ = multipliers_.Applied(question_);
     return Evaluate(multipliers_.lambda, OpenSlopes::kOfPoint);
   }
 
@@ -174,8 +226,25 @@ class Search {
     }
   }
 
+  // Along the part of the gradient that keeps the sum of all weights.
+  void MoveWeights(Adam& adam, std::vector<double>& weights) {
+    if (weights.empty()) return;
+    const std::vector<double>& by_class = work_.gradient.by_class;
+    double mean = 0;
+    for (std::size_t j = 0; j < weights.size(); ++j) mean += weights[j] * by_class[j];
+    double sum = 0;
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      const bool own = static_cast<std::int32_t>(j) == question_.label;
+      const double step = adam.Step(own ? 0 : by_class[j] - mean);
+      weights[j] = own ? 0 : std::max(weights[j] - kWeightScale * step, 0.0);
+      sum += weights[j];
+    }
+    for (double& weight : weights) weight /= sum;
+    MixClasses(weights, question_);
+  }
+
   const PairFacts& pair_;
-  const PairQuestion& question_;
+  PairQuestion question_;
   const double enough_;
   Multipliers& multipliers_;
   DualWork& work_;

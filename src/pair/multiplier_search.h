@@ -13,6 +13,18 @@ struct Multipliers {
   std::vector<float> slopes;  // as in DualPoint; empty: the default lines
   std::vector<float> pushes;  // as in DualPoint
   float steepest = 0;         // the largest |d bound / d lambda| seen, the scale of lambda's steps
+  // What N is measured against, where the question leaves that open: as in PairQuestion. Below is
+  // -1 if it is what the question says.
+  std::int32_t below = -1;
+  std::vector<std::uint8_t> weights;
+
+  // The question that these are of.
+  PairQuestion Applied(PairQuestion question) const {
+    if (!question.mix || below < 0) return question;
+    question.below = below;
+    question.weights = weights;
+    return question;
+  }
 
   OpenSlopes Slopes() const { return slopes.empty() ? OpenSlopes::kDefault : OpenSlopes::kOfPoint; }
 };

@@ -28,6 +28,13 @@ struct PairQuestion {
   std::int32_t other = 0;  // c'': P_c - P_c'' <= member_error
   std::int32_t below = 0;  // c': f <= N_c - N_c'
   double member_error = 0;
+  // Of a mixture of classes, which counts instead of `below`, the weight of every class:
+  // f <= sum_j w_j (N_c - N_j) / kWholeWeight. Empty: there is none. A mixture has at least two
+  // classes, because a byte cannot hold kWholeWeight.
+  std::vector<std::uint8_t> weights;
+  // A search for multipliers may take any mixture, or another class than `below`. Where there are
+  // two classes this changes nothing.
+  bool mix = false;
 };
 
 // The confidences that matter. Inputs with N's label c whose f is smaller than `least` are bounded

@@ -28,8 +28,17 @@
 // s_k = sum_j |W_kj| |z_j| + |W'_kj| |delta_j| + |dW_kj| |z_j| + |b_k| + |db_k| (at or above |z^_k|
 // and |d^_k|, and what the exact coefficients of neuron k's row add up to), computing coefficients,
 // peaks and sums in plain double changes the bound by at most
-//   2 gamma sum_k (|cz_k| + |cd_k| + |A_k| + |D_k|) s_k.
+//   2 gamma S,   S = sum_k (|cz_k| + |cd_k| + |A_k| + |D_k|) s_k.
 // Twice that is added, which covers the rounding of this sum and of s.
+//
+// More than two classes. f is the least of all N_c - N_j, hence at most any mixture of them,
+// sum_j w_j (N_c - N_j) with weights w_j >= 0 that add up to 1. Where two classes are level in N, a
+// mixture of the two is far below each of them, because no input has both differences large. So
+// N_c' above may be sum_j w_j N_j. Weights are whole multiples of 1 / kWholeWeight, so that they
+// add up to 1 exactly. A weight times a float is exact in double, and W_c - sum_j w_j W_j takes one
+// rounding for each class, of numbers that are at most |W_c| + sum_j w_j |W_j|. There are fewer
+// classes than n, so the row is off by at most gamma times that. It is added to S, times s_k, where
+// |W_c - W_c'| of a single class would be.
 //
 // The intervals of the neurons come from rows of lines, whose slopes are at most 1: of cz_k z +
 // cd_k delta they leave |A_k| <= |cz_k| + 2 |cd_k| and |D_k| <= |cd_k|. So with the computed

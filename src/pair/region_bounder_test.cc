@@ -1,9 +1,11 @@
 #include "pair/region_bounder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "support/pair_cases.h"
@@ -66,6 +68,56 @@ TEST_P(Bounder, IsNeverBelowALeakOfTheRegionWhateverTheMultipliers) {
     }
   }
   EXPECT_GT(leaking, 10) << "the test has become easy";
+}
+
+// A bound against a mixture is one of that mixture's value, whatever the weights; a bound against
+// any mixture is one of the least difference.
+TEST_P(Bounder, AMixtureIsNeverBelowALeakOfTheRegion) {
+  if (GetParam().classes() == 2) return;
+  int leaking = 0, mixtures = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + GetParam().Canonical());
+    Stream stream(seed, "mixture");
+    Case made = RandomCase(GetParam(), stream);
+    const std::vector<Point> samples = Samples(made, made.region, stream);
+    RegionBounder bounder(made.network);
+    const auto pair = bounder.EnterPair(made.region, made.member.parameters);
+    ASSERT_TRUE(pair);
+    made.question.mix = true;
+    const Exact least = LargestLeak(made, made.region, samples);
+    leaking += least > 0.001;
+    for (const int steps : {0, 5, 20}) {
+      Multipliers fresh, wild;
+      wild.lambda = std::exp2(stream.Uniform(-10, 6));
+      wild.slopes = RandomFloats(3 * HiddenUnits(GetParam()), stream);
+      wild.weights = RandomWeights(GetParam(), made.question.label, stream);
+      wild.below = made.question.other;
+      for (Multipliers* start : {&fresh, &wild}) {
+        std::vector<float> dual;
+        const double bound =
+            bounder.Bound(*pair, made.question, *start, steps, -kInfinity, &dual).value;
+        ASSERT_TRUE(AtOrAbove(bound, least)) << steps << " steps";
+        // What the search was about in the end.
+        Case found = made;
+        found.question = start->Applied(made.question);
+        found.question.mix = false;
+        mixtures += !found.question.weights.empty();
+        const Exact mixed = LargestLeak(found, made.region, samples);
+        ASSERT_TRUE(AtOrAbove(bound, mixed)) << steps << " steps";
+        const double again = bounder.BoundOfDual(*pair, found.question, start->lambda, dual).value;
+        ASSERT_TRUE(AtOrAbove(again, mixed));
+      }
+    }
+    made.question.mix = false;
+    made.question.weights = RandomWeights(GetParam(), made.question.label, stream);
+    const Exact mixed = LargestLeak(made, made.region, samples);
+    const std::vector<float> dual = RandomFloats(2 * HiddenUnits(GetParam()), stream);
+    for (const double lambda : {0.0, 1.0, std::exp2(stream.Uniform(-20, 20))}) {
+      ASSERT_TRUE(AtOrAbove(bounder.BoundOfDual(*pair, made.question, lambda, dual).value, mixed));
+    }
+  }
+  EXPECT_GT(leaking, 5) << "the test has become easy";
+  EXPECT_GT(mixtures, 0) << "no mixture was found to be good";
 }
 
 // Every case is one bounder's next region: what an earlier one left behind must not matter.
@@ -470,6 +522,86 @@ TEST(RegionBounder, WeightsThatOverflowGiveNoBoundRatherThanASmallOne) {
     }
   }
   EXPECT_GT(leaking, 5);
+}
+
+// Three classes of relu(x): N_0 = 1/4, N_1 = x - 1/2, N_2 = 1/2 - x, so that N's confidence in
+// class 0 is 1/4 - |x - 1/2|. The member gives another class everywhere. Against one class the
+// bound over [0, 1] is 3/4 at best, against the two in equal parts it is 1/4, the truth.
+TEST(RegionBounder, AMixtureClosesWhatNoSingleClassCloses) {
+  const Architecture architecture = Hidden({{.units = 1}}, 1, 3);
+  const Network network{architecture, {1, 0, 0, 1, -1, 0.25F, -0.5F, 0.5F}};
+  Network member = network;
+  member.parameters[5] -= 2;
+  RegionBounder bounder(network);
+  const auto pair = bounder.EnterPair({UnitBox(1), {}}, member.parameters);
+  ASSERT_TRUE(pair);
+  for (const std::int32_t other : {1, 2}) {
+    for (const std::int32_t below : {1, 2}) {
+      Multipliers multipliers;
+      const double bound =
+          bounder.Bound(*pair, {0, other, below, 0}, multipliers, 20, -kInfinity).value;
+      EXPECT_GE(bound, 0.75);
+    }
+    Multipliers multipliers;
+    const PairQuestion any{0, other, other, 0, {}, true};
+    const double bound = bounder.Bound(*pair, any, multipliers, 0, -kInfinity).value;
+    EXPECT_NEAR(bound, 0.25, 0.01);
+    EXPECT_GE(bound, 0.25);
+    EXPECT_THAT(multipliers.Applied(any).weights, testing::ElementsAre(0, 128, 128));
+  }
+}
+
+TEST(Mixtures, AreWholeNumbersThatAddUp) {
+  Stream stream(5, "weights");
+  for (int n = 0; n < 2000; ++n) {
+    const auto classes = 3 + stream.Below(300);
+    PairQuestion question;
+    question.label = static_cast<std::int32_t>(stream.Below(classes));
+    std::vector<double> weights(classes, 0.0);
+    for (double& weight : weights) {
+      if (stream.Below(4) != 0) weight = std::exp2(stream.Uniform(-12, 3));
+    }
+    weights[static_cast<std::size_t>(question.label)] = 0;
+    const bool any = std::ranges::any_of(weights, [](double weight) { return weight > 0; });
+    MixClasses(weights, question);
+    if (!any) {
+      EXPECT_TRUE(question.weights.empty());
+      continue;
+    }
+    EXPECT_NE(question.below, question.label);
+    if (question.weights.empty()) continue;
+    EXPECT_EQ(
+        ProblemOfWeights(question.weights, static_cast<std::int64_t>(classes), question.label), "");
+    const std::vector<double> back = MixtureOf(question, static_cast<std::int64_t>(classes));
+    EXPECT_EQ(std::accumulate(back.begin(), back.end(), 0.0), 1);
+  }
+  PairQuestion question;
+  MixClasses(std::vector<double>{0, 1, 1e-9}, question);
+  EXPECT_TRUE(question.weights.empty());
+  EXPECT_EQ(question.below, 1);
+  MixClasses(std::vector<double>{0, std::nan(""), 1}, question);
+  EXPECT_EQ(question.below, 1) << "no number is no advice";
+}
+
+// The planes 2 w_1 - w_2 and 3 w_2 meet at w = (2/3, 1/3). The planes 2 - lambda and lambda - w_1
+// meet at lambda = 1.5 with w_1 = 1.
+TEST(Mixtures, TheModelFindsWhereItsPlanesMeet) {
+  MixtureModel model(0);
+  model.Add(std::vector<double>{0, 2, -1}, 0);
+  model.Add(std::vector<double>{0, 0, 3}, 0);
+  const MixtureModel::Advice flat = model.Best(1);
+  EXPECT_NEAR(flat.weights[1], 2.0 / 3, 1e-9);
+  EXPECT_NEAR(flat.weights[2], 1.0 / 3, 1e-9);
+  EXPECT_NEAR(flat.value, 1, 1e-9);
+  model.Add(std::vector<double>{0, 1, 1}, -1);
+  EXPECT_NEAR(model.Best(1).value, 1, 1e-9);
+  MixtureModel with_lambda(0);
+  with_lambda.Add(std::vector<double>{0, 2, 2}, -1);
+  with_lambda.Add(std::vector<double>{0, -1, 0}, 1);
+  const MixtureModel::Advice best = with_lambda.Best(4);
+  EXPECT_NEAR(best.weights[1], 1, 1e-9);
+  EXPECT_NEAR(best.lambda, 1.5, 1e-9);
+  EXPECT_NEAR(best.value, 0.5, 1e-9);
 }
 
 TEST(RegionBounder, ByHand) {

@@ -28,7 +28,10 @@ class Adviser {
  public:
   Adviser(const PairFacts& pair, const PairQuestion& question, const Multipliers& multipliers,
           DualWork& work)
-      : pair_(pair), question_(question), multipliers_(multipliers), work_(work) {
+      : pair_(pair),
+        question_(multipliers.Applied(question)),
+        multipliers_(multipliers),
+        work_(work) {
     work_.MoveTo(pair.region->region, multipliers);
   }
 
@@ -149,8 +152,9 @@ class Adviser {
   std::int32_t SeparatingInput(const Side& one, const Side& other) const {
     const DenseLayer& output = pair_.network_output();
     std::vector<double> slopes(static_cast<std::size_t>(output.weights.columns));
+    const Measure measure(output, question_);
     for (std::size_t k = 0; k < slopes.size(); ++k) {
-      slopes[k] = output.weights.row(question_.label)[k] - output.weights.row(question_.below)[k];
+      slopes[k] = measure.Weight(static_cast<std::int64_t>(k)).value;
     }
     for (std::size_t m = pair_.layers.size(); m-- > 0;) {
       const PairFacts::Layer& layer = pair_.layers[m];
@@ -209,7 +213,7 @@ class Adviser {
   }
 
   const PairFacts& pair_;
-  const PairQuestion& question_;
+  const PairQuestion question_;
   const Multipliers& multipliers_;
   DualWork& work_;
   std::vector<std::vector<double>> losses_;  // of every hidden neuron

@@ -16,6 +16,7 @@
 #include "pair/moment_bounder.h"
 #include "pair/region_bounder.h"
 #include "random/stream.h"
+#include "support/pair_cases.h"
 
 namespace lucid {
 namespace {
@@ -65,6 +66,9 @@ struct Instance {
     question.below =
         static_cast<std::int32_t>((question.label + 1 + stream.Below(classes - 1)) % classes);
     question.member_error = 1e-9;
+    if (classes > 2 && stream.Below(2) == 0) {
+      question.weights = RandomWeights(network.architecture, question.label, stream);
+    }
     // A band around what the network does somewhere in the region.
     if (stream.Below(2) == 0) return;
     const auto sums = Sums(network.parameters, inside).back();
@@ -90,7 +94,8 @@ struct Instance {
     return checker.EnterRegion(CheckersRegion(), same, ties) && checker.EnterMember(member);
   }
   ProofBounder::Question CheckersQuestion() const {
-    return {question.label, question.other, question.below, question.member_error};
+    return {question.label, question.other, question.below, question.member_error,
+            question.weights};
   }
   // Whether N's confidence at these sums is in the band.
   bool InBand(const std::vector<double>& outputs) const {
@@ -257,6 +262,7 @@ TEST(ProofAgreement, CheckerAndEngineFindTheSameBounds) {
     // Intervals: the checker's are at least as good as the engine's.
     PairQuestion same = instance.question;
     same.below = same.other;
+    same.weights.clear();
     ASSERT_TRUE(checker.EnterMember(instance.member, /*quick=*/true));
     const double quick =
         checker.BoundByIntervals({same.label, same.other, same.below, same.member_error});
@@ -292,6 +298,37 @@ TEST(ProofAgreement, PointsGiveSmallerBoundsThanTheirBox) {
   }
   EXPECT_GT(with_groups, 150);
   EXPECT_GT(smaller, 60);
+}
+
+// If the checker forgot a class of a mixture, gave it another's weight, or took the heaviest class
+// alone, it would find another bound.
+TEST(ProofAgreement, EveryWeightCounts) {
+  int weighed = 0, moved = 0;
+  for (std::uint64_t seed = kSeed; seed < kSeed + 1000; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Instance instance(seed);
+    if (instance.question.weights.empty()) continue;
+    ProofBounder checker(instance.network, instance.TheDomain());
+    if (!instance.EnterChecker(checker)) continue;
+    const double bound = checker.BoundByLines(instance.CheckersQuestion(), 0.5);
+    const std::vector<std::uint8_t> given = instance.question.weights;
+    for (std::size_t j = 0; j < given.size(); ++j) {
+      if (given[j] == 0) continue;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        if (i == j || static_cast<std::int32_t>(i) == instance.question.label) continue;
+        std::vector<std::uint8_t>& weights = instance.question.weights;
+        weights = given;
+        const auto part = static_cast<std::uint8_t>(std::min<int>(weights[j], 255 - weights[i]));
+        weights[j] -= part;
+        weights[i] += part;
+        ++weighed;
+        moved += std::abs(checker.BoundByLines(instance.CheckersQuestion(), 0.5) - bound) >
+                 1e-9 * (1 + std::abs(bound));
+      }
+    }
+  }
+  EXPECT_GT(weighed, 100);
+  EXPECT_GT(moved, 9 * weighed / 10);
 }
 
 void UseInstructionSets(std::int64_t targets) {
@@ -375,7 +412,13 @@ TEST(ProofAgreement, NoInputContradictsTheChecker) {
             EXPECT_LE(d, difference.upper + kRounding);
           }
         }
-        const double f = ours.back()[q.label] - ours.back()[q.below];
+        double f = ours.back()[q.label] - ours.back()[q.below];
+        if (!q.weights.empty()) {
+          f = 0;
+          for (std::size_t j = 0; j < q.weights.size(); ++j) {
+            f += q.weights[j] * (ours.back()[q.label] - ours.back()[j]) / kWholeWeight;
+          }
+        }
         const double g = theirs.back()[q.label] - theirs.back()[q.other];
         EXPECT_LE(f - lambda * (g - q.member_error), bound + kRounding * (1 + lambda));
         EXPECT_LE(f - lambda * (g - q.member_error), by_lines + kRounding * (1 + lambda));
@@ -395,6 +438,7 @@ TEST(ProofAgreement, MomentsAreThoseOfTheEngineAndAboveEveryInput) {
     Instance instance(seed);
     instance.region.phases.clear();
     instance.question.below = instance.question.other;
+    instance.question.weights.clear();
     if (instance.network.architecture.classes() > 2) instance.band.reset();
     RegionBounder engine(instance.network, instance.TheDomain());
     ProofBounder checker(instance.network, instance.TheDomain());
@@ -460,6 +504,7 @@ TEST(ProofAgreement, MomentsOfThreeClassesAreAboveEveryLeak) {
     if (!instance.band) continue;
     instance.region.phases.clear();
     instance.question.below = instance.question.other;
+    instance.question.weights.clear();
     instance.question.member_error = 2;  // so that much leaks
     instance.band->most = instance.band->least + 0.3;
     RegionBounder engine(instance.network, instance.TheDomain());

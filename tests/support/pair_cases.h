@@ -8,7 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "lucid/certificate/proof.h"
 #include "numeric/rounding.h"
+#include "pair/mixture.h"
 #include "pair/region_bounder.h"
 #include "pair/test_support.h"
 
@@ -35,14 +37,22 @@ struct Case {
 };
 
 struct Values {
-  Exact f, g;  // N_c - N_c', P_c - P_c''
+  Exact f, g;  // N_c less what the question measures it against, P_c - P_c''
   ExactValues network, member;
 };
 
 inline Values ValuesAt(const Case& made, const Point& x) {
   Values values{0, 0, Evaluate(made.network, x), Evaluate(made.member, x)};
   const PairQuestion& q = made.question;
-  values.f = values.network.pre.back()[q.label] - values.network.pre.back()[q.below];
+  const std::vector<Exact>& outputs = values.network.pre.back();
+  if (!q.weights.empty()) {
+    for (std::size_t j = 0; j < outputs.size(); ++j) {
+      values.f += static_cast<Exact>(q.weights[j]) * (outputs[q.label] - outputs[j]);
+    }
+    values.f /= kWholeWeight;
+  } else {
+    values.f = q.mix ? ConfidenceOf(outputs, q.label) : outputs[q.label] - outputs[q.below];
+  }
   values.g = values.member.pre.back()[q.label] - values.member.pre.back()[q.other];
   return values;
 }
@@ -139,6 +149,21 @@ inline PairQuestion RandomQuestion(const Architecture& architecture, Stream& str
   question.below = another();
   question.member_error = stream.Below(2) == 0 ? 0 : std::exp2(stream.Uniform(-40, -8));
   return question;
+}
+
+// Weights of at least two classes other than the question's own. Requires: at least three classes.
+inline std::vector<std::uint8_t> RandomWeights(const Architecture& architecture, std::int32_t label,
+                                               Stream& stream) {
+  PairQuestion question;
+  while (question.weights.empty()) {
+    std::vector<double> weights(static_cast<std::size_t>(architecture.classes()), 0.0);
+    for (double& weight : weights) {
+      if (stream.Below(3) != 0) weight = stream.Uniform();
+    }
+    weights[static_cast<std::size_t>(label)] = 0;
+    MixClasses(weights, question);
+  }
+  return question.weights;
 }
 
 inline Case RandomCase(const Architecture& architecture, Stream& stream) {

@@ -71,6 +71,9 @@ struct ProofCase {
   bool operator==(const ProofCase&) const = default;
 };
 
+// Weights of classes are whole multiples of 1 / kWholeWeight.
+inline constexpr int kWholeWeight = 256;
+
 // A claim about one pair (member, other class) in a node: no input of the region that leaks has
 // value < f <= most, with the band's `most` (without a band, +inf) and the larger one of `value`
 // and the band's `least`. The kind says how a checker sees that.
@@ -90,14 +93,21 @@ struct ProofClosing {
   std::int32_t other = 0;   // the class the member would have to give at least as much
   Kind kind = Kind::kNoInput;
   std::optional<ProofBand> band;
-  double value = 0;         // not of kNoInput
-  std::int32_t below = -1;  // c': the class that N's confidence is measured against
-  double lambda = 0;        // this and `below` of kLines and kMultipliers
+  double value = 0;  // not of kNoInput
+  // What N's confidence is measured against, of kLines and kMultipliers: one class c', or a mixture
+  // of at least two, with a weight for every class (0 for the claim's own) and kWholeWeight in all.
+  std::int32_t below = -1;            // c'; -1 of a mixture
+  std::vector<std::uint8_t> weights;  // of a mixture, else empty
+  double lambda = 0;                  // of kLines and kMultipliers
   // kMultipliers: per hidden layer A of every unit, then D of every unit. kMoments: of every
   // constraint, in the order of docs/proof.md.
   std::vector<float> multipliers;
   std::vector<ProofCase> cases;  // of kWindows
 };
+
+// Empty, or what is wrong with the weights of a mixture that class `label` is measured against.
+std::string ProblemOfWeights(std::span<const std::uint8_t> weights, std::int64_t classes,
+                             std::int32_t label);
 
 // Whether a writer takes a closing as large as this one.
 bool FitsIntoProof(const ProofClosing& closing);
