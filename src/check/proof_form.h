@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check/proof_lines.h"
+#include "lucid/data/domain.h"
 #include "lucid/nn/network.h"
 
 namespace lucid {
@@ -68,7 +69,48 @@ struct ProofLayer {
   LineTable pair_table;
 };
 
-struct ProofBox;
+// The points of a domain's groups that a box holds. Every input of the domain in the box has one of
+// them in every group.
+class ProofPoints {
+ public:
+  // Without a domain there are no groups.
+  explicit ProofPoints(const Domain* domain = nullptr);
+
+  void Enter(std::span<const double> lower, std::span<const double> upper);
+  // No group has more than one point here; then the box alone says all that can be said.
+  bool none() const { return possible_.empty(); }
+  // Sets the features of the other groups to 0.
+  void Clear(std::span<double> x) const;
+  // The sum over these groups of the largest c . x: a sum of at most as many products as there are
+  // features. What is no number makes `c` times the features' sizes no number, too.
+  double Largest(const double* c) const;
+  // The same, nothing below the exact value.
+  double LargestUp(const double* c) const;
+
+ private:
+  struct Point {
+    std::vector<std::size_t> features;  // where it is not 0
+    std::vector<double> values;
+  };
+  struct Group {
+    std::size_t first = 0, width = 0;
+    std::vector<Point> points;
+  };
+  static bool Holds(const Group& group, const Point& point, std::span<const double> lower,
+                    std::span<const double> upper);
+  std::vector<Group> groups_;
+  std::vector<Group> possible_;  // of each group that is left, the points in the box
+};
+
+// The inputs in question: a box, filled up to whole vectors, and the points that it holds of
+// features that take one of a few points together.
+struct ProofBox {
+  explicit ProofBox(const Domain* domain) : points(domain) {}
+  void Set(const ProofRanges& x);
+  std::vector<double> low, high, size;      // size: the largest absolute value
+  std::vector<double> free_low, free_high;  // 0 where `points` says what is possible
+  ProofPoints points;
+};
 
 class ProofForm {
  public:

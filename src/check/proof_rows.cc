@@ -229,21 +229,6 @@ HWY_EXPORT(RangeOf);
 HWY_EXPORT(SumAtCorner);
 HWY_EXPORT(SumOverBox);
 
-void ProofBox::Set(const ProofRanges& x) {
-  low = x.low;
-  high = x.high;
-  size.clear();
-  for (std::size_t j = 0; j < x.low.size(); ++j) size.push_back(x.Size(j));
-  points.Enter(low, high);
-  free_low = low;
-  free_high = high;
-  points.Clear(free_low);
-  points.Clear(free_high);
-  for (auto* of : {&low, &high, &size, &free_low, &free_high}) {
-    of->resize(ProofLanes(x.low.size()));
-  }
-}
-
 ProofHalfSpace::ProofHalfSpace(const ProofBox& x, std::span<const double> of, double sign,
                                double least)
     : a(x.low.size()), at_low(a.size()), at_high(a.size()), at_least(least), smallest(-least) {

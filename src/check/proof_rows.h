@@ -15,19 +15,8 @@
 #include <vector>
 
 #include "check/proof_form.h"
-#include "check/proof_points.h"
 
 namespace lucid {
-
-// The inputs in question: a box, filled up to whole vectors, and the points that it holds of
-// features that take one of a few points together.
-struct ProofBox {
-  explicit ProofBox(const Domain* domain) : points(domain) {}
-  void Set(const ProofRanges& x);
-  std::vector<double> low, high, size;      // size: the largest absolute value
-  std::vector<double> free_low, free_high;  // 0 where `points` says what is possible
-  ProofPoints points;
-};
 
 // a . x >= at_least for every x in question.
 struct ProofHalfSpace {

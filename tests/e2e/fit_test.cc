@@ -177,7 +177,7 @@ TEST_F(FitTest, BoundGoesOnWhereFitRanOutOfTime) {
   const Outcome more = Run("bound run --resume --time-limit 5m");
   ASSERT_EQ(more.code, 0) << more;
   EXPECT_THAT(more.err, Not(HasSubstr("begins anew")));
-  EXPECT_THAT(more.err, HasSubstr("domain schema, as that of 'run/certificate.json'"));
+  EXPECT_THAT(more.err, HasSubstr("domain schema: only inputs that records encode to"));
   const auto after = ReadJson(folder_ / "run/certificate.json");
   EXPECT_EQ(after["domain"], "schema");
   bool tighter = false;

@@ -54,15 +54,17 @@ std::vector<std::uint64_t> NodesOf(const lucid::ProofFile& file, std::int32_t la
   return nodes;
 }
 
-const lucid::Architecture& Shape() {
-  static const auto shape =
+const lucid::Architecture& Shape(std::int32_t classes) {
+  static const auto two =
       lucid::Architecture::FromCanonical("2 > conv 3 width 2 stride 1 > 2").value();
-  return shape;
+  static const auto three =
+      lucid::Architecture::FromCanonical("2 > conv 3 width 2 stride 1 > 3").value();
+  return classes == 2 ? two : three;
 }
 
 // x1 - x2 for class 0 against a constant for class 1.
 lucid::Network Against(float constant) {
-  return {Shape(), {1, 0, 0, 1, 0, 0, 0, 0, 0.25F, 1, -1, 0, 0, 0, 4 * constant, 0, 0}};
+  return {Shape(2), {1, 0, 0, 1, 0, 0, 0, 0, 0.25F, 1, -1, 0, 0, 0, 4 * constant, 0, 0}};
 }
 
 void CheckWindows(const lucid::ProofClosing& closing, std::int32_t label) {
@@ -80,22 +82,32 @@ void CheckWindows(const lucid::ProofClosing& closing, std::int32_t label) {
   Require(!(bound <= closing.value) || closing.value >= kLeak);
 }
 
+// What a claim measures N against is one class or weights that add up.
+void CheckMeasure(const lucid::ProofClosing& closing, std::int32_t label, std::int32_t classes) {
+  if (closing.weights.empty()) return;
+  Require(classes > 2 && closing.below == -1);
+  Require(lucid::ProblemOfWeights(closing.weights, classes, label).empty());
+}
+
 void CheckFile(const lucid::ProofFile& file) {
   static const lucid::Schema schema = *lucid::Schema::Parse(
       "column,kind,offset,divisor,categories\na,numeric,0,1,\nb,binary,,,0|1\n"
       "label,label,,,0|1\n",
       "schema");
-  const lucid::ProofShape shape(Shape(), 2, lucid::Domain::OfSchema(schema));
-  Require(file.header().classes >= 1 && std::isfinite(file.header().member_error));
-  if (file.header().classes != 2) return;
+  const std::int32_t classes = file.header().classes;
+  Require(classes >= 1 && std::isfinite(file.header().member_error));
+  if (classes != 2 && classes != 3) return;
+  const lucid::ProofShape shape(Shape(classes), 2, lucid::Domain::OfSchema(schema));
   auto trees = lucid::ReadProofTrees({&file, 1}, shape, {});
   if (!trees.ok()) return RequireOneLine(trees.error().message);
-  for (std::int32_t c = 0; c < 2; ++c) CheckTree((*trees)[c], NodesOf(file, c), shape, c);
+  for (std::int32_t c = 0; c < classes; ++c) CheckTree((*trees)[c], NodesOf(file, c), shape, c);
   for (std::size_t b = 0; b < file.blocks(); ++b) {
     const auto records = file.ReadBlock(b);
     for (const lucid::ProofRecord& record : *records) {
       const auto* closing = std::get_if<lucid::ProofClosing>(&record.what);
-      if (closing == nullptr || closing->kind != lucid::ProofClosing::Kind::kWindows) continue;
+      if (closing == nullptr) continue;
+      CheckMeasure(*closing, record.label, classes);
+      if (classes > 2 || closing->kind != lucid::ProofClosing::Kind::kWindows) continue;
       CheckWindows(*closing, record.label);
     }
   }
@@ -113,10 +125,11 @@ void CheckWithRightSeal(std::string bytes) {
 }
 
 // The records as a file of one block, with this end.
-std::string FileOf(std::string_view records, std::uint64_t splits, std::uint64_t closings) {
+std::string FileOf(std::string_view records, std::uint32_t classes, std::uint64_t splits,
+                   std::uint64_t closings) {
   std::string bytes(lucid::proof_format::kMagic);
-  PutBytes(bytes, lucid::proof_format::kVersion);
-  PutBytes(bytes, std::uint32_t{2});
+  PutBytes(bytes, lucid::proof_format::VersionFor(classes));
+  PutBytes(bytes, classes);
   PutBytes(bytes, 0.0);
   bytes.append(64, '\0');
   uLongf size = ::compressBound(records.size());
@@ -131,10 +144,10 @@ std::string FileOf(std::string_view records, std::uint64_t splits, std::uint64_t
   return bytes;
 }
 
-void CheckRecords(std::string_view records) {
+void CheckRecords(std::string_view records, std::uint32_t classes) {
   if (records.empty()) return;
   // Counted by the reader itself, where it can read them at all.
-  std::string first = FileOf(records, 0, 0);
+  std::string first = FileOf(records, classes, 0, 0);
   const lucid::Digest seal = lucid::Sha256Of(first);
   first.append(reinterpret_cast<const char*>(seal.bytes.data()), seal.bytes.size());
   const auto file = lucid::ProofFile::Parse(first, "proof");
@@ -145,7 +158,7 @@ void CheckRecords(std::string_view records) {
   for (const lucid::ProofRecord& record : *found) {
     splits += std::holds_alternative<lucid::ProofSplit>(record.what) ? 1 : 0;
   }
-  CheckWithRightSeal(FileOf(records, splits, found->size() - splits));
+  CheckWithRightSeal(FileOf(records, classes, splits, found->size() - splits));
 }
 
 }  // namespace
@@ -154,6 +167,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   CheckBytes(bytes);
   if (size >= 32) CheckWithRightSeal(std::string(bytes.substr(0, size - 32)));
-  if (size < (1 << 20)) CheckRecords(bytes);
+  for (const std::uint32_t classes : {2U, 3U}) {
+    if (size < (1 << 20)) CheckRecords(bytes, classes);
+  }
   return 0;
 }
