@@ -221,9 +221,10 @@ Result<ExitCode> RunBound(const Session& session, const BoundArguments& argument
     if (!arguments.domain && native->domain != usual) {
       session.Say(fmt::format("domain {}, as that of '{}'", NameOf(native->domain), path));
     } else if (!arguments.domain && usual == DomainKind::kSchema) {
-      session.Say(fmt::format("domain {}: only inputs that records encode to may be asked "
-                              "(--domain box: any of [0,1]^d)",
-                              NameOf(usual)));
+      session.Say(
+          fmt::format("domain {}: only inputs that records encode to may be asked "
+                      "(--domain box: any of [0,1]^d)",
+                      NameOf(usual)));
     }
   }
   options.declared = DecisionFor(arguments, ensemble);
@@ -286,7 +287,8 @@ void AddNativeOptions(CLI::App& command, BoundArguments& arguments) {
             "native: what may be asked: box, all of [0,1]^d, or schema, only what records of the "
             "schema encode to (tighter; guards refuse the rest)",
             [&arguments](DomainKind kind) { arguments.domain = kind; })
-      ->default_str("that of the certificate that is there, or schema where columns are not all numbers")
+      ->default_str(
+          "that of the certificate that is there, or schema where columns are not all numbers")
       ->group("native");
   command
       .add_option("--proof", native.proof,

@@ -191,7 +191,8 @@ void AddPromiseOptions(CLI::App& command, std::string& promise, std::optional<Do
       .add_option("--promise", promise,
                   "labels, full or both: refuse to open where the run does not keep it")
       ->check(CLI::IsMember({"labels", "full", "both"}));
-  AddDomain(command, "What may be asked of a run with declared bounds: box or schema (default: schema where "
+  AddDomain(command,
+            "What may be asked of a run with declared bounds: box or schema (default: schema where "
             "columns are not all numbers)",
             [&domain](DomainKind kind) { domain = kind; });
 }

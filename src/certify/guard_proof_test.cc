@@ -154,6 +154,7 @@ TEST_P(GuardProof, NoBoundOfTheIndexMayBeSmaller) {
 TEST_P(GuardProof, NoBoundOfABoxMayBeSmallerAndNoCutElsewhere) {
   const SpatialBounds bounds = SpatialBounds::Load(Path(kSpatialFile)).value();
   std::vector<SpatialBounds::Tree> trees;
+  trees.reserve(static_cast<std::size_t>(bounds.classes()));
   for (std::int32_t c = 0; c < bounds.classes(); ++c) trees.push_back(bounds.tree(c));
   int leaves = 0, cuts = 0;
   for (SpatialBounds::Tree& tree : trees) {

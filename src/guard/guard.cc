@@ -221,9 +221,9 @@ Result<Guard> Guard::CreateDeclared(const RunNetwork& run, const GuardOptions& o
   }
   const std::vector<double> bounds(static_cast<std::size_t>(run.manifest.schema.classes()),
                                    run.manifest.declared->bound());
-  return Make(run.network, run.manifest.schema, options.domain.value_or(DefaultDomain(run.manifest.schema)),
-              Evaluator(run.network).ConfidenceErrorBound(), bounds, std::nullopt, {}, options,
-              key);
+  return Make(
+      run.network, run.manifest.schema, options.domain.value_or(DefaultDomain(run.manifest.schema)),
+      Evaluator(run.network).ConfidenceErrorBound(), bounds, std::nullopt, {}, options, key);
 }
 
 // What both ways to a guard have in common.

@@ -46,7 +46,7 @@ class BoundTeam : public testing::Test {
     options.proof = folder_ / "proof";
     return options;
   }
-  Certificate Alone(NativeBoundOptions options) const {
+  Certificate Alone(const NativeBoundOptions& options) const {
     const auto found = ComputeBounds(*ensemble_, options);
     EXPECT_TRUE(found.ok()) << found.error().message;
     return found.value();

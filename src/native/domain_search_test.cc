@@ -17,12 +17,13 @@ constexpr double kGap = 0.01, kAbsoluteGap = 1e-6;
 
 // Inputs: a number, then three of a one-hot group, or two on a quarter circle; and a binary one.
 Schema AnySchema(bool circle) {
-  return *Schema::Parse(std::string("column,kind,offset,divisor,categories\n"
-                                    "a,numeric,0,1,\n") +
-                            (circle ? "b,quarter-circle,,,u|v|w|x|y|z\n" : "b,categorical,,,x|y|z\n") +
-                            "c,binary,,,0|1\n"
-                            "label,label,,,0|1\n",
-                        "schema");
+  return *Schema::Parse(
+      std::string("column,kind,offset,divisor,categories\n"
+                  "a,numeric,0,1,\n") +
+          (circle ? "b,quarter-circle,,,u|v|w|x|y|z\n" : "b,categorical,,,x|y|z\n") +
+          "c,binary,,,0|1\n"
+          "label,label,,,0|1\n",
+      "schema");
 }
 
 struct Problem {

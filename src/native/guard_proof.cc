@@ -177,6 +177,7 @@ Status ConfirmClaims(const Ensemble& ensemble, const Domain& domain, std::int32_
   std::ranges::sort(proof.claims, {}, order);
   const std::vector<ProofRegion> boxes = BoxesOf(proof, ensemble.network().architecture.inputs());
   std::vector<std::unique_ptr<ClaimWorker>> workers;
+  workers.reserve(static_cast<std::size_t>(EffectiveThreads(threads)));
   for (int w = 0; w < EffectiveThreads(threads); ++w) {
     workers.push_back(std::make_unique<ClaimWorker>(ensemble.network(), domain));
   }

@@ -117,7 +117,7 @@ void RegionWork::BoundQuickly(Outcome& outcome, const RegionFacts& domain, Worke
   outcome.by_intervals = !outcome.alive;
 }
 
-Outcome RegionWork::BoundPair(RegionPair pair, Multipliers& multipliers, int steps,
+Outcome RegionWork::BoundPair(const RegionPair& pair, Multipliers& multipliers, int steps,
                               const RegionFacts& region, Worker& worker) const {
   Outcome outcome{pair};
   const Recycled<PairFacts> facts = Enter(region, pair.member, worker);

@@ -48,8 +48,8 @@ class RegionWork {
   // worker.
   Recycled<PairFacts> Enter(const RegionFacts& region, std::int32_t member, Worker& worker) const;
 
-  Outcome BoundPair(RegionPair pair, Multipliers& multipliers, int steps, const RegionFacts& region,
-                    Worker& worker) const;
+  Outcome BoundPair(const RegionPair& pair, Multipliers& multipliers, int steps,
+                    const RegionFacts& region, Worker& worker) const;
   // A bound by lines. Leaves the multipliers, the question with what N is measured against, and for
   // a proof A and D.
   ChargedBound BoundBest(const PairFacts& pair, int steps, Worker& worker, PairQuestion& question,

@@ -169,7 +169,8 @@ std::optional<Cut> BoxWork::BesideGuides(const Leaf& leaf, std::int32_t feature)
 
 bool BoxWork::IsFirst(const Guide& guide, const Cut& cut) { return guide.x[cut.feature] <= cut.at; }
 
-double BoxWork::LeftAbove(const Leaf& leaf, const Cut& cut, Pair pair, BoxWorker& worker) const {
+double BoxWork::LeftAbove(const Leaf& leaf, const Cut& cut, const Pair& pair,
+                          BoxWorker& worker) const {
   double left = 0;
   for (const std::size_t side : {0U, 1U}) {
     Region region = leaf.region;
@@ -226,6 +227,7 @@ void BoxWork::DropLeaking(std::span<const Pair> pairs, std::vector<Guide>& guide
 
 double BoxWork::Enough(const std::vector<Guide>& guides) {
   std::vector<double> confidences;
+  confidences.reserve(guides.size());
   for (const Guide& guide : guides) confidences.push_back(guide.confidence);
   const auto at = confidences.begin() +
                   static_cast<std::ptrdiff_t>(kHardest * static_cast<double>(confidences.size()));

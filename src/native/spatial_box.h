@@ -127,7 +127,7 @@ class BoxWork {
   std::optional<Cut> BesideGuides(const Leaf& leaf, std::int32_t feature) const;
   static bool IsFirst(const Guide& guide, const Cut& cut);
   // How many guides the pair still is above, weighed by how far.
-  double LeftAbove(const Leaf& leaf, const Cut& cut, Pair pair, BoxWorker& worker) const;
+  double LeftAbove(const Leaf& leaf, const Cut& cut, const Pair& pair, BoxWorker& worker) const;
   bool Halve(Box& box, const Cut& cut, std::size_t side) const;
   // Bounds pairs until they are low enough for the guides, and drops guides that a member gives
   // another class. The pair with the highest bound comes first: as soon as one stays above all

@@ -13,7 +13,8 @@ InputPoints::Groups InputPoints::GroupsOf(const Domain* domain) {
       for (const std::vector<float>& point : of.points) {
         for (std::size_t j = 0; j < point.size(); ++j) {
           if (point[j] == 0) continue;
-          group.feature.push_back(static_cast<std::int32_t>(of.first + static_cast<std::int64_t>(j)));
+          group.feature.push_back(
+              static_cast<std::int32_t>(of.first + static_cast<std::int64_t>(j)));
           group.value.push_back(point[j]);
         }
         group.begin.push_back(group.feature.size());

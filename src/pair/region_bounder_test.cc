@@ -289,7 +289,9 @@ TEST_P(Bounder, ABandNeverCutsOffALeakInIt) {
     Stream stream(seed, "band");
     const auto leaking = RandomLeakingCase(GetParam(), stream);
     if (!leaking) continue;
-    const auto& [made, values, f, slack] = *leaking;
+    const Case& made = leaking->made;
+    const Values& values = leaking->values;
+    const double f = leaking->f, slack = leaking->slack;
     RegionBounder bounder(made.network);
     RegionBounder::EnteredPair pair;
     const auto bound = [&](const Band* band) {

@@ -61,10 +61,8 @@ std::string WhyNotLabels(const Manifest& manifest, const Certificate* certificat
   if (!access.trusted) return "lucid-check has not accepted the certificate";
   if (declared) {
     const double bound = manifest.declared->bound();
-    if (std::string why = WhyNotHidden(
-            *certificate, bound, access.domain.value_or(DefaultDomain(manifest.schema))); !why.empty()) {
-      return why;
-    }
+    const DomainKind domain = access.domain.value_or(DefaultDomain(manifest.schema));
+    if (std::string why = WhyNotHidden(*certificate, bound, domain); !why.empty()) return why;
   }
   if (access.epsilon > 0 && !access.counted) {
     return fmt::format("every new answer costs epsilon {}, and no ledger counts it",

@@ -22,7 +22,7 @@ class AdminSite : public Site {
   // `hosts`: names that the port goes by, beside "localhost" and any numeric address. `token`:
   // asked for by everything but /healthz; none: nothing is.
   AdminSite(std::vector<std::string> hosts, std::optional<AdminToken> token, StatusSource status)
-      : hosts_(std::move(hosts)), token_(std::move(token)), status_(std::move(status)) {}
+      : hosts_(std::move(hosts)), token_(token), status_(std::move(status)) {}
 
   std::optional<Response> Admit(Exchange& exchange) const override;
   void Answer(Exchange& exchange, std::string_view body, Reply reply) const override;

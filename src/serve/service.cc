@@ -161,7 +161,7 @@ Result<std::shared_ptr<const Service>> ServiceLoader::Load() {
       std::make_shared<PublicSite>(
           PublicSiteOptions{options_.name, limits, options_.rate, options_.limits.body_bytes},
           guard->schema(), labeller, keys, state_),
-      MakeAdminSite(guard, promise, std::move(token),
+      MakeAdminSite(guard, promise, token,
                     keys == nullptr ? 0 : static_cast<std::int64_t>(keys->entries().size())),
   };
   state_.log.Event("info", "promise: " + promise.Title());
@@ -195,8 +195,7 @@ std::shared_ptr<const Site> ServiceLoader::MakeAdminSite(std::shared_ptr<const G
     status.api_keys = api_keys;
     done(status);
   };
-  return std::make_shared<AdminSite>(options_.admin_hosts, std::move(token),
-                                     std::move(status_source));
+  return std::make_shared<AdminSite>(options_.admin_hosts, token, std::move(status_source));
 }
 
 void ServiceLoader::Settle() {

@@ -46,7 +46,8 @@ class FitTest : public CommandTest {
   // Of the folder `run`, beside those of another run.
   void ExpectNetworksAsIn(const std::string& other) {
     for (const std::string name : {"ensemble.safetensors", "network.safetensors"}) {
-      EXPECT_TRUE(ReadBytes(folder_ / ("run/" + name)) == ReadBytes(folder_ / (other + "/" + name)))
+      EXPECT_TRUE(ReadBytes(folder_ / ("run/" + name)) ==
+                  ReadBytes(folder_ / fmt::format("{}/{}", other, name)))
           << name;
     }
   }

@@ -57,7 +57,7 @@ TEST(MixedProof, WeightsThatAreNoneAreRefusedByTheReader) {
     const auto records = file->ReadBlock(0);
     return records.ok() ? "" : records.error().message;
   };
-  const auto weights = [&](std::vector<std::uint8_t> bytes) {
+  const auto weights = [&](const std::vector<std::uint8_t>& bytes) {
     return problem(FileOf(3, 3, kLines | kMixed, bytes));
   };
   EXPECT_EQ(weights({0, 128, 128}), "");

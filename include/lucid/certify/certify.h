@@ -45,8 +45,8 @@ DeclaredDecision OwnDecision(const Manifest& manifest);
 std::string JournalPath(const std::string& certificate);
 
 // What a search goes on with that is not told what may be asked: the domain of the certificate in
-// this file if there is one of this run, otherwise the default of the schema. Bounds of one domain do not improve
-// those of another.
+// this file if there is one of this run, otherwise the default of the schema. Bounds of one domain
+// do not improve those of another.
 DomainKind DomainOfEarlier(const Ensemble& ensemble, const std::string& certificate);
 
 struct CertifySummary {
