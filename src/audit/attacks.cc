@@ -43,6 +43,7 @@ Result<double> NoiseScore(const Subject& subject, const Oracle& ask, Stream& str
     for (float& v : x) {
       v = std::clamp(static_cast<float>(v + kCopyNoise * stream.Normal()), 0.0f, 1.0f);
     }
+    if (subject.domain != nullptr) subject.domain->CopyGroups(subject.x, x);
     LUCID_ASSIGN(const std::int32_t label, ask(x));
     right += label == subject.label;
   }
@@ -74,7 +75,8 @@ Result<double> BoundaryScore(const Subject& subject, const Oracle& ask, Stream& 
   if (!right) return 0.0;
   double nearest = 1;
   for (int d = 0; d < kDirections; ++d) {
-    const std::vector<float> end = Beside(subject.x, stream);
+    std::vector<float> end = Beside(subject.x, stream);
+    if (subject.domain != nullptr) subject.domain->CopyGroups(subject.x, end);
     LUCID_ASSIGN(const bool reaches, is_right(Along(subject.x, end, 1)));
     if (reaches) continue;
     double low = 0, high = 1;
@@ -112,7 +114,8 @@ Result<double> RegionScore(std::span<const TellingInput> telling, const Oracle& 
 
 std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
                                             const NetworkLabels& without, const Table& train,
-                                            std::int64_t count, Stream& stream) {
+                                            const Domain& domain, std::int64_t count,
+                                            Stream& stream) {
   const auto any_row = [&] {
     return train.row(
         static_cast<std::int64_t>(stream.Below(static_cast<std::uint64_t>(train.rows()))));
@@ -120,7 +123,9 @@ std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
   std::vector<Disagreement> best;
   double widest = 0;
   for (int segment = 0; segment < kSegments; ++segment) {
-    const auto a = any_row(), b = any_row();
+    const auto a = any_row(), row = any_row();
+    std::vector<float> b(row.begin(), row.end());
+    domain.CopyGroups(a, b);
     const std::int32_t at_a = network(a), at_b = network(b);
     if (at_a == at_b || without(a) != at_a || without(b) != at_b) continue;
     const double mine = Crossing(network, a, b), other = Crossing(without, a, b);

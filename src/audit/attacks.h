@@ -9,6 +9,7 @@
 #include "base/byte_fields.h"
 #include "evaluation/labels.h"
 #include "lucid/audit/audit.h"
+#include "lucid/data/domain.h"
 #include "random/stream.h"
 
 namespace lucid {
@@ -35,14 +36,16 @@ struct Subject {
   std::int32_t label = 0;
   std::span<const Disagreement> disagreements = {};  // side by side
   std::span<const TellingInput> telling = {};
+  const Domain* domain = nullptr;  // of inputs that are answered; null: [0,1]^d
 };
 
 // Looks for `count` inputs between two crossings of one segment: N's and N_-i's. Segments join
-// training rows of different labels; the one whose crossings are farthest apart is taken. Empty if
-// none was found.
+// training rows of different labels, the second with the first one's groups; the one whose
+// crossings are farthest apart is taken. Empty if none was found.
 std::vector<Disagreement> FindDisagreements(const NetworkLabels& network,
                                             const NetworkLabels& without, const Table& train,
-                                            std::int64_t count, Stream& stream);
+                                            const Domain& domain, std::int64_t count,
+                                            Stream& stream);
 
 // The answer to one query; kRefused: the access refuses the input. Errors end the attack.
 using Oracle = std::function<Result<std::int32_t>(std::span<const float> x)>;

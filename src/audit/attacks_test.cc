@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace lucid {
 namespace {
@@ -12,6 +13,12 @@ NetworkLabels Threshold(double boundary) {
   const Architecture architecture = Architecture::FromCanonical("2 > 2").value();
   return NetworkLabels::Of({architecture, {0, 0, 1, 0, 0, static_cast<float>(-boundary)}}).value();
 }
+
+Domain DomainOf(const char* columns) {
+  const std::string text = std::string("column,kind,offset,divisor,categories\n") + columns;
+  return Domain::OfSchema(*Schema::Parse(text + "label,label,,,0|1\n", "schema"));
+}
+Domain AllNumbers() { return DomainOf("a,numeric,0,1,\nb,numeric,0,1,\n"); }
 
 Table Grid() {
   Table table;
@@ -27,7 +34,7 @@ Table Grid() {
 TEST(Attacks, DisagreementsAreBetweenTheTwoBoundaries) {
   Stream stream(1, "test");
   const NetworkLabels network = Threshold(0.5), without = Threshold(0.51);
-  const auto found = FindDisagreements(network, without, Grid(), 51, stream);
+  const auto found = FindDisagreements(network, without, Grid(), AllNumbers(), 51, stream);
   ASSERT_GT(found.size(), 40);
   for (const auto& [x, label] : found) {
     EXPECT_EQ(network(x), label);
@@ -37,16 +44,40 @@ TEST(Attacks, DisagreementsAreBetweenTheTwoBoundaries) {
   }
 }
 
+// A guard refuses what no record encodes to, in both worlds: such a question would tell nothing.
+TEST(Attacks, DisagreementsAreInputsOfTheDomain) {
+  Stream stream(2, "test");
+  const Domain domain = DomainOf("a,numeric,0,1,\nb,binary,,,no|yes\n");
+  Table table = Grid();
+  for (std::size_t i = 1; i < table.x.size(); i += 2) table.x[i] = table.x[i] > 0.5F ? 1 : 0;
+  const auto found = FindDisagreements(Threshold(0.5), Threshold(0.51), table, domain, 51, stream);
+  ASSERT_FALSE(found.empty());
+  for (const Disagreement& point : found) EXPECT_TRUE(domain.Contains(point.x).ok());
+  const std::vector<float> x = {0.52F, 1};
+  const Subject subject{x, 1, {}, {}, &domain};
+  for (const AuditAttack attack : {AuditAttack::kNoise, AuditAttack::kBoundary}) {
+    const auto score = Score(
+        attack, subject,
+        [&](std::span<const float> asked) -> Result<std::int32_t> {
+          EXPECT_EQ(asked[1], 1);
+          return asked[0] > 0.5F ? 1 : 0;
+        },
+        stream);
+    EXPECT_TRUE(score.ok());
+  }
+}
+
 TEST(Attacks, EqualNetworksNeverDisagree) {
   Stream stream(1, "test");
-  EXPECT_TRUE(FindDisagreements(Threshold(0.5), Threshold(0.5), Grid(), 51, stream).empty());
+  EXPECT_TRUE(
+      FindDisagreements(Threshold(0.5), Threshold(0.5), Grid(), AllNumbers(), 51, stream).empty());
 }
 
 TEST(Attacks, TheDistinguisherTellsTheTwoWorldsApart) {
   Stream stream(1, "test");
   const NetworkLabels network = Threshold(0.5), without = Threshold(0.51);
   const Table train = Grid();
-  const auto disagreements = FindDisagreements(network, without, train, 5, stream);
+  const auto disagreements = FindDisagreements(network, without, train, AllNumbers(), 5, stream);
   const Subject subject{train.row(0), train.y[0], disagreements};
   for (const AuditAttack attack : {AuditAttack::kDistinguisher, AuditAttack::kAveraging}) {
     EXPECT_TRUE(NeedsDisagreements(attack));
@@ -80,7 +111,8 @@ TEST(Attacks, AskNoMoreThanTheySay) {
   const Table train = Grid();
   const NetworkLabels network = Threshold(0.495);
   Stream stream(3, "count");
-  const auto disagreements = FindDisagreements(network, Threshold(0.51), train, 9, stream);
+  const auto disagreements =
+      FindDisagreements(network, Threshold(0.51), train, AllNumbers(), 9, stream);
   const TellingInput telling{{train.row(20).begin(), train.row(20).end()}, {1, -1}};
   const Subject subject{train.row(20), train.y[20], disagreements, std::span(&telling, 1)};
   for (const AuditAttack attack : AllAttacks()) {
@@ -99,7 +131,8 @@ TEST(Attacks, AskNoMoreThanTheySay) {
 TEST(Attacks, AnAccessThatFailsEndsThem) {
   const Table train = Grid();
   Stream stream(4, "fail");
-  const auto disagreements = FindDisagreements(Threshold(0.5), Threshold(0.51), train, 9, stream);
+  const auto disagreements =
+      FindDisagreements(Threshold(0.5), Threshold(0.51), train, AllNumbers(), 9, stream);
   const TellingInput telling{{train.row(20).begin(), train.row(20).end()}, {1, -1}};
   const Subject subject{train.row(20), train.y[20], disagreements, std::span(&telling, 1)};
   const Oracle ask = [](auto) -> Result<std::int32_t> { return IoError("the server is away"); };

@@ -19,9 +19,11 @@ constexpr std::int64_t kKeys = 8;
 constexpr std::int64_t kTimedInputs = 200;  // of each kind, at most
 
 std::vector<Disagreement> Find(const NetworkLabels& network, const NetworkLabels& without,
-                               const Table& train, const DisagreementQuestion& question) {
+                               const Ensemble& ensemble, const Table& train,
+                               const DisagreementQuestion& question) {
   Stream stream(question.seed, "disagreements", static_cast<std::uint64_t>(question.member));
-  return FindDisagreements(network, without, train, question.count, stream);
+  const Domain domain = Domain::OfSchema(ensemble.manifest().schema);
+  return FindDisagreements(network, without, train, domain, question.count, stream);
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ bool AuditScene::Asked(AuditAttack attack) const {
 }
 
 Subject AuditScene::SubjectOf(const AuditTarget& target) const {
-  return {train.row(target.row), train.y[target.row], target.disagreements};
+  return {train.row(target.row), train.y[target.row], target.disagreements, {}, &domain};
 }
 
 Game AuditScene::LeaveOneOut(AuditAttack attack, Method method,
@@ -58,7 +60,7 @@ Game AuditScene::TrainTest(std::int64_t networks,
     const bool in = side == Side::kIn;
     const Table& table = in ? train : test;
     const std::int64_t at = in ? targets[pair].row : pair * test.rows() / pairs;
-    return {table.row(at), table.y[at]};
+    return {table.row(at), table.y[at], {}, {}, &domain};
   };
   game.oracle = [&ask, pairs](std::int64_t round, Side) { return ask(round / pairs); };
   return game;
@@ -119,7 +121,7 @@ Status FindAllDisagreements(AuditScene& scene) {
   };
   const auto here = [&](std::int64_t i, int) -> Status {
     LUCID_ASSIGN(const NetworkLabels network, NetworkLabels::Of(scene.ensemble.network()));
-    keep(i, Find(network, target(i).without, scene.train, question(i)));
+    keep(i, Find(network, target(i).without, scene.ensemble, scene.train, question(i)));
     return Ok();
   };
   return DoTasks(scene.team, std::move(tasks), here, scene.options.threads, scene.stop);
@@ -134,7 +136,7 @@ Status AnswerDisagreements(const Ensemble& ensemble, const Table& train, ByteCur
   if (!io.ok()) return InternalError("a task of the leader is damaged");
   LUCID_ASSIGN(const NetworkLabels network, NetworkLabels::Of(ensemble.network()));
   LUCID_ASSIGN(const NetworkLabels without, NetworkLabels::Of(ensemble.Member(question.member)));
-  const std::vector<Disagreement> found = Find(network, without, train, question);
+  const std::vector<Disagreement> found = Find(network, without, ensemble, train, question);
   BytesOut answer(out);
   List(answer, found);
   return Ok();

@@ -40,6 +40,7 @@ struct AuditScene {
   TaskTeam* team;         // processes that share lists of tasks, or null
   NetworkLabels network;  // N
   std::vector<AuditTarget> targets;
+  Domain domain;  // what records encode to: every guard answers there
 
   bool Asked(AuditAttack attack) const;
   Subject SubjectOf(const AuditTarget& target) const;

@@ -12,6 +12,7 @@
 #include "evaluation/guard_files.h"
 #include "evaluation/study_team.h"
 #include "evaluation/trained_baselines.h"
+#include "lucid/promise/promise.h"
 
 namespace lucid {
 namespace {
@@ -40,16 +41,18 @@ Result<Auditor> Auditor::Create(const std::string& run, const Ensemble& ensemble
         fmt::format("test rows of {} features, the run has {}", test.features, train.features));
   }
   LUCID_ASSIGN(NetworkLabels network, NetworkLabels::Of(ensemble.network()));
-  auto scene = std::make_unique<AuditScene>(AuditScene{run,
-                                                       ensemble,
-                                                       train,
-                                                       test,
-                                                       options,
-                                                       progress,
-                                                       std::move(stop),
-                                                       team,
-                                                       std::move(network),
-                                                       {}});
+  auto scene =
+      std::make_unique<AuditScene>(AuditScene{run,
+                                              ensemble,
+                                              train,
+                                              test,
+                                              options,
+                                              progress,
+                                              std::move(stop),
+                                              team,
+                                              std::move(network),
+                                              {},
+                                              Domain::OfSchema(ensemble.manifest().schema)});
   const std::int64_t count = std::min(options.targets, ensemble.members());
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t member = i * ensemble.members() / count;  // evenly spaced
@@ -144,9 +147,10 @@ Status Auditor::WeighInProcess(AuditedAccess& access, Method method, double epsi
     const std::string path = scene_->options.certificate.empty()
                                  ? PathIn(scene_->run, kCertificateFile)
                                  : scene_->options.certificate;
-    DomainKind domain = DomainKind::kBox;
+    const Manifest& manifest = scene_->ensemble.manifest();
+    DomainKind domain = DefaultDomain(manifest.schema);  // of declared bounds
     if (const Result<Certificate> certificate = LoadCertificate(path); certificate.ok()) {
-      domain = certificate->domain;
+      if (!HasDeclaredAccess(manifest)) domain = certificate->domain;
       for (const ClassBound& bound : certificate->classes) {
         if (bound.witness) witnesses.push_back(*bound.witness);
       }

@@ -57,16 +57,22 @@ std::vector<double> AnswersAt(const Guard& guard, std::span<const float> input) 
 // what it answered at first before the other does.
 class TellingSearch {
  public:
-  TellingSearch(const Guard& with, const Guard& without, const Table& rows, Stream& stream)
-      : with_(with), without_(without), rows_(rows), stream_(stream) {}
+  TellingSearch(const Guard& with, const Guard& without, const AuditScene& scene, Stream& stream)
+      : with_(with),
+        without_(without),
+        rows_(scene.train),
+        domain_(scene.domain),
+        stream_(stream) {}
 
   // The inputs that were found; the ones that tell most come first.
   std::vector<TellingInput> Run() {
     for (std::int64_t i = 0; i < kCandidates; ++i) {
-      Try(Along(AnyRow(), AnyRow(), i % 4 == 0 ? 0 : stream_.Uniform()));
+      const auto a = AnyRow();
+      Try(Along(a, AnyRowLike(a), i % 4 == 0 ? 0 : stream_.Uniform()));
     }
     for (int i = 0; i < kSegments; ++i) {
-      const auto a = AnyRow(), b = AnyRow();
+      const auto a = AnyRow();
+      const std::vector<float> b = AnyRowLike(a);
       const double mine = Leaves(with_, a, b), other = Leaves(without_, a, b);
       for (const double share : {0.1, 0.5, 0.9}) Try(Along(a, b, mine + share * (other - mine)));
     }
@@ -88,6 +94,13 @@ class TellingSearch {
   std::span<const float> AnyRow() {
     return rows_.row(
         static_cast<std::int64_t>(stream_.Below(static_cast<std::uint64_t>(rows_.rows()))));
+  }
+  // With a's groups, so that the inputs between the two are answered.
+  std::vector<float> AnyRowLike(std::span<const float> a) {
+    const auto row = AnyRow();
+    std::vector<float> b(row.begin(), row.end());
+    domain_.CopyGroups(a, b);
+    return b;
   }
   static std::vector<float> Along(std::span<const float> a, std::span<const float> b, double t) {
     std::vector<float> x(a.size());
@@ -124,6 +137,7 @@ class TellingSearch {
 
   const Guard &with_, &without_;
   const Table& rows_;
+  const Domain& domain_;
   Stream& stream_;
   std::vector<Found> found_;
 };
@@ -182,7 +196,7 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
           LUCID_ASSIGN(const Guard own_with, service(of_pair[2]));
           LUCID_ASSIGN(const Guard own_without, service(of_pair[3]));
           Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
-          telling = TellingSearch(own_with, own_without, scene_.train, stream).Run();
+          telling = TellingSearch(own_with, own_without, scene_, stream).Run();
         }
         made[i].emplace(Services{target, std::move(with), std::move(without), std::move(telling)});
         return Ok();
@@ -300,7 +314,7 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployReduced(GuardKin
                  Guard::Open(scene_.run, scene_.options.certificate, options, GuardKey::Random()));
     LUCID_ASSIGN(Guard without, Guard::Open(run, options, GuardKey::Random()));
     Stream stream(scene_.options.seed, "telling inputs", static_cast<std::uint64_t>(target));
-    std::vector<TellingInput> telling = TellingSearch(with, without, scene_.train, stream).Run();
+    std::vector<TellingInput> telling = TellingSearch(with, without, scene_, stream).Run();
     pairs.push_back({target, std::move(with), std::move(without), std::move(telling)});
   }
   return pairs;

@@ -196,9 +196,13 @@ Result<WhiteBoxInputs> FindLabelChanges(const Ensemble& ensemble, DomainKind dom
 
 AuditRow WeighAnswers(const WhiteBoxInputs& inputs, AuditedAccess& access, AuditRow row) {
   double loss = 0, advantage = 0;
+  std::int64_t refused = 0;
   for (const LabelChange& change : inputs.changes) {
     const std::optional<bool> noised = access.NoisesAt(change.x);
-    if (!noised) continue;  // refused in both worlds
+    if (!noised) {  // refused in both worlds
+      ++refused;
+      continue;
+    }
     if (!*noised) {
       loss = std::numeric_limits<double>::infinity();
       advantage = 1;
@@ -209,7 +213,7 @@ AuditRow WeighAnswers(const WhiteBoxInputs& inputs, AuditedAccess& access, Audit
     advantage =
         std::max(advantage, mechanism.ProbabilityOfLabel() - mechanism.ProbabilityOfEachOther());
   }
-  row.trials = inputs.compared;
+  row.trials = inputs.compared - refused;
   row.epsilon_lower = loss;
   row.advantage = advantage;
   row.auc = 0.5 + advantage / 2;

@@ -29,9 +29,14 @@ double ClaimChecker::Bound(std::int32_t label, const ProofClosing& closing, doub
   double bound = kInfinity;
   for (const Ties ties : {Ties::kRule, Ties::kAsComputed, Ties::kLast}) {
     bound = std::min(bound, BoundWith(ties, label, closing, member_error, parameters));
-    if (bound <= ValueOf(closing)) break;
+    if (bound <= ValueOf(closing)) return bound;
   }
-  return bound;
+  if (domain_ == nullptr || domain_->groups().empty()) return bound;
+  // Engines of before bounded the box around a group's points. Narrower intervals choose other
+  // lines, so that such a claim may need to be looked at as it was made. The box holds more inputs.
+  if (!over_boxes_) over_boxes_ = std::make_unique<ClaimChecker>(network_);
+  over_boxes_->Enter(region_);
+  return std::min(bound, over_boxes_->Bound(label, closing, member_error, parameters));
 }
 
 double ClaimChecker::BoundWith(Ties ties, std::int32_t label, const ProofClosing& closing,

@@ -49,6 +49,7 @@ class ClaimChecker {
 
   const Network& network_;
   const Domain* domain_;
+  std::unique_ptr<ClaimChecker> over_boxes_;  // one that knows of no domain, once it is needed
   ProofBounder bounder_;
   std::unique_ptr<ProofMoments> moments_;  // these two once they are needed
   std::unique_ptr<ProofWindows> windows_;

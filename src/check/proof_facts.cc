@@ -287,7 +287,7 @@ bool ProofFacts::AddBand() {
       const double one = form_.cz[j] * box_.free_low[j], two = form_.cz[j] * box_.free_high[j];
       most = Up(most + Up(std::max(one, two)));
     }
-    most = Up(most + box_.points.LargestUp(form_.cz.data()));
+    most = Up(most + box_.points.Largest(form_.cz.data()));
     if (most < band_->least) return false;
     if (std::isfinite(over)) found.emplace_back(form_.cz, Down(band_->least - over));
     // f is the smallest of several: each of them may be larger.

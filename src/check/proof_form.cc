@@ -111,22 +111,6 @@ double ProofPoints::Largest(const double* c) const {
     for (const Point& point : group.points) {
       double value = 0;
       for (std::size_t n = 0; n < point.features.size(); ++n) {
-        value += c[point.features[n]] * point.values[n];
-      }
-      if (&point == &group.points.front() || value > largest) largest = value;
-    }
-    total += largest;
-  }
-  return total;
-}
-
-double ProofPoints::LargestUp(const double* c) const {
-  double total = 0;
-  for (const Group& group : possible_) {
-    double largest = 0;
-    for (const Point& point : group.points) {
-      double value = 0;
-      for (std::size_t n = 0; n < point.features.size(); ++n) {
         value = Up(value + Up(c[point.features[n]] * point.values[n]));
       }
       if (&point == &group.points.front() || value > largest) largest = value;

@@ -81,11 +81,9 @@ class ProofPoints {
   bool none() const { return possible_.empty(); }
   // Sets the features of the other groups to 0.
   void Clear(std::span<double> x) const;
-  // The sum over these groups of the largest c . x: a sum of at most as many products as there are
-  // features. What is no number makes `c` times the features' sizes no number, too.
+  // The sum over these groups of the largest c . x, rounded up. What is no number makes `c` times
+  // the features' sizes no number, too.
   double Largest(const double* c) const;
-  // The same, nothing below the exact value.
-  double LargestUp(const double* c) const;
 
  private:
   struct Point {

@@ -115,6 +115,12 @@ const Domain::Group* Domain::GroupOf(std::int64_t feature) const {
   return found == groups_.end() ? nullptr : &*found;
 }
 
+void Domain::CopyGroups(std::span<const float> from, std::span<float> x) const {
+  for (const Group& group : groups_) {
+    std::copy_n(from.begin() + group.first, group.width, x.begin() + group.first);
+  }
+}
+
 template <typename T>
 void Domain::ProjectAny(std::span<T> x) const {
   for (const Group& group : groups_) {

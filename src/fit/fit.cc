@@ -199,7 +199,7 @@ class Fitting {
     native.common.command = options_.command;
     native.common.journal = JournalPath(path);
     native.common.resume = true;
-    native.domain = DefaultDomain(ensemble->manifest().schema);
+    native.domain = DomainOfEarlier(*ensemble, path);
     if (ensemble->manifest().declared) {
       certify.declared = OwnDecision(ensemble->manifest());
       certify.index = certify.spatial = false;  // no guard that states `full` reads them

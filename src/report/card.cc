@@ -44,14 +44,14 @@ std::string RecipeOf(const Manifest& manifest) {
   return recipe;
 }
 
-Result<DomainKind> DomainOf(const std::string& run, const Manifest& manifest,
-                            const Promise& promise, const CardOptions& options) {
+DomainKind DomainOf(const std::string& run, const Manifest& manifest, const Promise& promise,
+                    const CardOptions& options) {
   if (options.domain) return *options.domain;
   if (promise.full()) return DefaultDomain(manifest.schema);
   const std::string& given = options.certificate;
-  LUCID_ASSIGN(const Certificate certificate,
-               LoadCertificate(given.empty() ? PathIn(run, kCertificateFile) : given));
-  return certificate.domain;
+  const Result<Certificate> certificate =
+      LoadCertificate(given.empty() ? PathIn(run, kCertificateFile) : given);
+  return certificate.ok() ? certificate->domain : DefaultDomain(manifest.schema);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ Result<PrivacyCard> MakeCard(const std::string& run, const CardOptions& options)
     card.r = manifest.declared->r;
   }
   card.answer_epsilon = options.answer_epsilon;
-  LUCID_ASSIGN(card.domain, DomainOf(run, manifest, promise, options));
+  card.domain = DomainOf(run, manifest, promise, options);
   card.recipe = RecipeOf(manifest);
   card.version = Version();
   card.service = options.service.empty() ? RandomId() : options.service;

@@ -48,6 +48,9 @@ class Domain {
   // value, unless the feature is free, and there are some on both sides.
   double CutOf(std::int64_t feature, double lower, double upper) const;
 
+  // Makes each group's features those of another input of the domain. Then all inputs between the
+  // two are in the domain.
+  void CopyGroups(std::span<const float> from, std::span<float> x) const;
   // Makes each group's features those of its nearest point.
   void Project(std::span<double> x) const;
   void Project(std::span<float> x) const;
