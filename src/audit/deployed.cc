@@ -207,6 +207,7 @@ Result<std::vector<DeployedGame::Services>> DeployedGame::DeployPrivate(double e
             "schema is held fixed");
   }
   std::vector<Services> pairs;
+  pairs.reserve(made.size());
   for (auto& pair : made) pairs.push_back(*std::move(pair));
   return pairs;
 }
